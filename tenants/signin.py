@@ -24,13 +24,17 @@ RATE_LIMITS = {
 
 def oidc_providers() -> dict[str, Any]:
     """allauth's SOCIALACCOUNT_PROVIDERS; empty without an issuer."""
+    #: Signing in: the address of an OpenID Connect provider; without it people have passwords
     issuer = env.text("GPUAAS_OIDC_ISSUER", "")
     if not issuer:
         return {}
     app = {
         "provider_id": "oidc",
+        #: Signing in: what the button says
         "name": env.text("GPUAAS_OIDC_NAME", "single sign-on"),
+        #: Signing in: the portal's client there
         "client_id": env.text("GPUAAS_OIDC_CLIENT_ID"),
+        #: Signing in: its secret
         "secret": env.text("GPUAAS_OIDC_CLIENT_SECRET"),
         "settings": {"server_url": issuer},
     }
@@ -44,4 +48,5 @@ def oidc_origins() -> list[str]:
 
 
 def oidc_signup_open() -> bool:
+    #: Signing in: whether people without an invitation get an account
     return env.boolean("GPUAAS_OIDC_SIGNUP", default=False)

@@ -88,6 +88,12 @@ def month_due(*, now: datetime | None = None) -> date:
     return month
 
 
+def months_open(*, now: datetime) -> int:
+    """How many months can be closed, by the time, and are not."""
+    behind = months_before(month_of(now), month_due(now=now))
+    return sum(now >= closable_from(month_span(month)) for month in behind)
+
+
 def quarantine_check(*, lines: int, names: Iterable[str] = ()) -> Check:
     shown = ", ".join(list(names)[:SHOWN])
     return Check(

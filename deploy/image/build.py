@@ -25,6 +25,7 @@ CONFIG = {
         "DJANGO_SETTINGS_MODULE=gpuaas.settings.production",
         f"GPUAAS_STATIC_ROOT=/{python.STATIC}",
         f"SSL_CERT_FILE=/{debian.BUNDLE}",
+        f"GPUAAS_POSTGRES_PROGRAMS=/{python.CLIENTS_FOLDER}",
         "PYTHONDONTWRITEBYTECODE=1",
         "PYTHONUNBUFFERED=1",
     ],
@@ -92,6 +93,7 @@ def _lower(kept: Path, report: Report) -> tuple[Path, Path, list[debian.Archive]
     made_of = repr([(one.name, one.sha256) for one in archives]) + recipes
     base = _kept(kept, "base", made_of, report, lambda root: _base(archives, root))
     made_of += (HERE / "python.py").read_text() + "".join(lock.read_text() for lock in python.LOCKS)
+    made_of += python.clients_lock()
     libraries = _kept(
         kept, "libraries", made_of, report, lambda root: python.distributions(root, Runtime(base))
     )

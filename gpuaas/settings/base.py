@@ -1,6 +1,7 @@
 """Settings that hold everywhere. What differs comes from the environment, typed by `gpuaas.core.env`.
 
 `production` is strict and complete by environment; `demo` and `test` bring embedded services and safe defaults.
+`#: group: words` above a setting is what docs/reference/settings.md says of it (tests/architecture/reference.py).
 """
 
 from pathlib import Path
@@ -15,58 +16,73 @@ from tenants.signin import RATE_LIMITS, oidc_origins, oidc_providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
 
+#: Web: whether Django's debug pages are shown; refused in production
 DEBUG = env.boolean("GPUAAS_DEBUG", default=False)
 SECRET_KEY = env.text("GPUAAS_SECRET_KEY", "")
+#: Needed in production: host names that the portal answers to
 ALLOWED_HOSTS = env.words("GPUAAS_ALLOWED_HOSTS")
+#: Web: further origins that may send forms, with their scheme
 CSRF_TRUSTED_ORIGINS = env.words("GPUAAS_CSRF_TRUSTED_ORIGINS")
+#: Needed in production: the https address that people use; stands in mails and documents. Production refuses the default
 PUBLIC_URL = env.text("GPUAAS_PUBLIC_URL", "http://127.0.0.1:8000")
 
-# Proxies that are believed when they say who asked them, and whether over TLS (core/clients.py); none by default
+#: Web: the proxies in front of the portal; only they are believed in `X-Forwarded-For` and `X-Forwarded-Proto`
 TRUSTED_PROXIES = env.networks("GPUAAS_TRUSTED_PROXIES")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")  # which nobody else can send
 
 # Keys for credentials at rest, newest first: the first encrypts, all decrypt (cryptography's MultiFernet).
 ENCRYPTION_KEYS = env.words("GPUAAS_ENCRYPTION_KEYS")
 
-# what Prometheus sends to read /metrics, which is not there without it
+#: Processes, logs and metrics: the token with which Prometheus reads `/metrics`; without it the address does not exist
 METRICS_TOKEN = env.text("GPUAAS_METRICS_TOKEN", "")
-# where worker, scheduler and meter are asked for theirs, with the same token
+#: Processes, logs and metrics: where worker, scheduler, meter and door answer Prometheus, with the same token
 METRICS_BIND = env.address("GPUAAS_METRICS_BIND")
 
-# the collector of OpenTelemetry's traces; "" = there is none (core/traces.py)
+#: Processes, logs and metrics: the collector that takes [traces](../operators/watching.md#traces)
 TRACES_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 
-# whether a site may be at the portal's own machine, as the lab's is
+#: Sites, workspaces and clusters: whether sites on the portal's own machine are allowed; addresses of cloud metadata are
+#: never called
 SITES_ON_LOOPBACK = env.boolean("GPUAAS_SITES_ON_LOOPBACK", default=False)
 
-# the domain whose names are environments' addresses, "" = they have none; its certificate with key, as files
+#: Addresses of environments: the domain below which each environment has a name, for all processes; with a port if it is
+#: not 443
 DOOR_DOMAIN = env.domain("GPUAAS_DOOR_DOMAIN")
+#: Addresses of environments: the file, in PEM, of the certificate for all names below it; for the door
 DOOR_CERTIFICATE = env.text("GPUAAS_DOOR_CERTIFICATE", "")
+#: Addresses of environments: the file of its key
 DOOR_KEY = env.text("GPUAAS_DOOR_KEY", "")
+#: Addresses of environments: where the door listens
 DOOR_BIND = env.address("GPUAAS_DOOR_BIND", "0.0.0.0:8443")
 
-# touched with every beat of a process, so that what watches it sees it live without asking the database
+#: Processes, logs and metrics: a file that is touched at each heartbeat, for supervisors
 ALIVE_FILE = env.text("GPUAAS_ALIVE_FILE", "")
 
-# how often one caller may ask a web process by REST; 0 = as often as it likes
+#: Web: how often one person or token may ask each web process by REST; 0 for no limit
 API_PER_MINUTE = env.integer("GPUAAS_API_PER_MINUTE", default=3000)
 
+#: Money: who rents out the GPUs; on pages, invoices and in FOCUS
 PROVIDER_NAME = env.text("GPUAAS_PROVIDER_NAME", "gpuaas")
+#: Money: ISO 4217; organizations may have another one
 CURRENCY = env.text("GPUAAS_CURRENCY", "EUR")
-# from the end of a workspace's lease, when it is put to sleep, to its deletion
+#: Sites, workspaces and clusters: days of suspension between the end of a lease and deletion
 LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
-# the most that a kubeconfig lives; sites give 24 hours at most
+#: Sites, workspaces and clusters: hours that a kubeconfig may be valid, at most 24
 ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
+#: Money: the zone in which months and days begin
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
-# from a month's end to the first moment at which it may be closed, and from there to the day by which it is paid
+#: Money: hours after the end of a month before it can be closed
 BILLING_GRACE_HOURS = env.integer("GPUAAS_BILLING_GRACE_HOURS", default=48, minimum=0)
+#: Money: days in which an invoice has to be paid
 BILLING_DUE_DAYS = env.integer("GPUAAS_BILLING_DUE_DAYS", default=30, minimum=0)
-# how many months old usage has to be before operators may make its month final; 0: never
+#: Money: months after which a closed month may become final and its usage move into
+#: [files](../operators/retention.md); at least 3, or 0 for never
 USAGE_RETENTION_MONTHS = env.integer("GPUAAS_USAGE_RETENTION_MONTHS", default=0, minimum=0)
-# for how many days what each GPU did is kept by the minute, and its sums by the hour
+#: Money: days for which the portal keeps what each GPU did, minute by minute
 GPU_SAMPLES_DAYS = env.integer("GPUAAS_GPU_SAMPLES_DAYS", default=3, minimum=1)
+#: Money: days for which it keeps the sums of each hour and workspace
 GPU_HOURS_DAYS = env.integer("GPUAAS_GPU_HOURS_DAYS", default=400, minimum=31)
-# who writes the invoices: address lines as on an envelope, "\\n" between them
+#: Money: the address on invoices; `\n` separates its lines
 BILLING_PROVIDER_ADDRESS = env.text("GPUAAS_BILLING_PROVIDER_ADDRESS", "").replace("\\n", "\n")
 
 INSTALLED_APPS = [
@@ -156,10 +172,13 @@ TEMPLATES: list[dict[str, Any]] = [
 DATABASES: dict[str, Any] = {}
 DATABASE_POOL = {
     "min_size": 1,
+    #: Processes, logs and metrics: connections of each process to PostgreSQL, at most
     "max_size": env.integer("GPUAAS_DATABASE_POOL", default=10, minimum=1),
     "timeout": 10,
 }
-# the folder of pg_dump, pg_restore and psql (manage.py backup, restore); "" = those in PATH
+#: Backups: whether an archive is made every night, so that its absence is reported (GpuaasBackupOld)
+BACKUPS_EXPECTED = env.boolean("GPUAAS_BACKUPS_EXPECTED", default=True)
+#: Backups: the folder of `pg_dump`, `pg_restore` and `psql`, for [backups](../operators/backup.md); else those in `PATH`
 POSTGRES_PROGRAMS = env.text("GPUAAS_POSTGRES_PROGRAMS", "")
 # A host that hangs inside a transaction keeps its connection, and with it the rows that others wait for; PostgreSQL ends
 # such a transaction after this.
@@ -213,6 +232,7 @@ USE_I18N = False
 USE_TZ = True
 
 STATIC_URL = "/static/"
+#: Web: the folder that `collectstatic` writes; else `staticfiles` beside the code
 STATIC_ROOT = env.text("GPUAAS_STATIC_ROOT", str(BASE_DIR / "staticfiles"))
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -220,6 +240,7 @@ STORAGES = {
 }
 
 BROKER_URL = env.text("GPUAAS_BROKER_URL", "redis://127.0.0.1:6379/0")
+#: Needed in production: a Redis for live updates; else the broker, if it is a Redis
 CHANNELS_URL = env.text(
     "GPUAAS_CHANNELS_URL", BROKER_URL if BROKER_URL.startswith("redis") else "redis://127.0.0.1:6379/1"
 )
@@ -324,9 +345,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "COMPONENT_SPLIT_REQUEST": True,
 }
 
-# smtp://, smtp+tls:// or smtp+ssl:// with user and password; without one nothing is mailed
+#: Signing in: the mail server, `smtp://`, `smtp+tls://` or `smtp+ssl://`, such as `smtp+tls://user:password@host:587`;
+#: without it no mail is sent and no password can be reset by mail
 MAIL_URL = env.text("GPUAAS_MAIL_URL", "")
 MAILS_ENABLED = bool(MAIL_URL)
+#: Signing in: the sender of mails
 DEFAULT_FROM_EMAIL = env.text("GPUAAS_MAIL_FROM", "gpuaas@localhost")
 if MAIL_URL:
     vars().update(env.mail("GPUAAS_MAIL_URL"))
@@ -354,6 +377,9 @@ SESSION_COOKIE_AGE = 12 * 3600
 SESSION_SAVE_EVERY_REQUEST = False
 
 LOGGING = logging_config(
-    level=env.text("GPUAAS_LOG_LEVEL", "INFO"), as_json=env.boolean("GPUAAS_LOG_JSON", default=not DEBUG)
+    #: Processes, logs and metrics: the least severe messages that are logged
+    level=env.text("GPUAAS_LOG_LEVEL", "INFO"),
+    #: Processes, logs and metrics: whether each line is a JSON object, as in production; else lines are for reading
+    as_json=env.boolean("GPUAAS_LOG_JSON", default=not DEBUG),
 )
 LOGGING_CONFIG = "logging.config.dictConfig"

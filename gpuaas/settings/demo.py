@@ -31,9 +31,8 @@ CHANNEL_LAYERS = {
         "CONFIG": {"hosts": [_demo.redis_url]},
     }
 }
-if not env.boolean(
-    "GPUAAS_TEMPLATES_CACHED", default=True
-):  # `make dev`: a changed template shows at the next load
+#: Web: of the demo: `false` reads each template anew, as in `make dev`
+if not env.boolean("GPUAAS_TEMPLATES_CACHED", default=True):
     _folders = ("filesystem", "app_directories")
     _loaders = [f"django.template.loaders.{name}.Loader" for name in _folders]
     TEMPLATES = [

@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
 from django.db.models import Count, Min, QuerySet
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from billing.rating import LineStatus
+from billing.running import open_lines
+from billing.selectors.checklist import months_open
 from gpuaas.backup.selectors import backup_last
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterOperation
@@ -23,7 +27,7 @@ from gpuaas.core.models import SEEN, Process, ProcessKind
 from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.operations import OperationRow
 from gpuaas.lifecycle.visits import REACHABLE
-from gpuaas.metering.models import UsageInterval
+from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.metering.selectors import sites_metered
 from gpuaas.system.work import work_list
 from gpuaas.workspaces.models import Drift, Operation, Workspace
@@ -52,9 +56,11 @@ def registry() -> CollectorRegistry:
 def processes(now: datetime) -> Iterator[Metric]:
     alive = Counter[str]()
     skews: dict[str, float] = {}
+    claimed = 0.0
     for row in Process.objects.filter(seen_at__gt=now - SEEN):
         alive[row.kind] += 1
         skews[row.kind] = max(skews.get(row.kind, 0.0), abs(row.skew_seconds or 0.0))
+        claimed = max(claimed, seconds(now, row.claim_since))
     yield gauge(
         "gpuaas_processes",
         "Processes that were seen within 15 seconds.",
@@ -66,6 +72,12 @@ def processes(now: datetime) -> Iterator[Metric]:
         "By how much the clock of a process differs from the database's, at most.",
         ("kind",),
         [((kind,), skew) for kind, skew in skews.items()],
+    )
+    yield gauge(
+        "gpuaas_claim_oldest_seconds",
+        "For how long the oldest claim of a process that is alive has been held; 0 if there is none.",
+        (),
+        [((), claimed)],
     )
 
 
@@ -183,6 +195,25 @@ def metering(now: datetime) -> Iterator[Metric]:
     )
 
 
+def money(now: datetime) -> Iterator[Metric]:
+    unpriced = {meter.value: 0 for meter in Meter if meter.value.startswith("gpu_")}
+    for line in open_lines(now=now, projects=None):
+        if line.status is LineStatus.QUARANTINED:
+            unpriced[line.meter] += line.quantity
+    yield gauge(
+        "gpuaas_usage_unpriced_gpus",
+        "GPUs that are metered now and have no price, sold by a flavor or not: their usage is not invoiced.",
+        ("meter",),
+        [((meter,), count) for meter, count in unpriced.items()],
+    )
+    yield gauge(
+        "gpuaas_months_open",
+        "Months whose grace period is over and that are not closed.",
+        (),
+        [((), months_open(now=now))],
+    )
+
+
 def drift(_now: datetime) -> Iterator[Metric]:
     rows = Drift.objects.filter(state=DriftState.OPEN).order_by().values_list("workspace__site__slug")
     yield gauge(
@@ -228,9 +259,9 @@ def backups(_now: datetime) -> Iterator[Metric]:
     last = backup_last()
     yield gauge(
         "gpuaas_backup_last_timestamp_seconds",
-        "The instant whose state the newest backup holds; 0 if none was ever made.",
+        "The instant whose state the newest backup holds; 0 if none was ever made, absent where none is expected.",
         (),
-        [((), last.taken_at.timestamp() if last is not None else 0)],
+        [((), last.taken_at.timestamp() if last is not None else 0)] if settings.BACKUPS_EXPECTED else [],
     )
 
 
@@ -242,6 +273,7 @@ PARTS: tuple[Callable[[datetime], Iterator[Metric]], ...] = (
     operations,
     sites,
     metering,
+    money,
     drift,
     capacity,
     backups,

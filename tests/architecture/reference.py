@@ -4,11 +4,15 @@ import argparse
 import ast
 import importlib
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from django.core.management.base import BaseCommand, DjangoHelpFormatter
+
+from gpuaas.core import env
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs/reference"
@@ -27,6 +31,48 @@ them, [Alerts](../operators/alerts.md) which rules use them. A counter ends in `
 and `_count`. This page is written by `make openapi`.
 
 """
+SETTINGS_HEAD = """# Settings
+
+All settings are environment variables. Each may also be given as `NAME_FILE`, the path of a file with the value, which is
+how secrets are mounted. In production (`gpuaas.settings.production`) the portal does not start with an unsafe or missing
+value, and names the variable. `deploy/portal.env.example` has those that everybody sets;
+[the first day](../operators/first-day.md) leads through them. This page is written by `make openapi`.
+"""
+GROUPS = {
+    "Needed in production": "",
+    "Web": "",
+    "Signing in": "",
+    "Sites, workspaces and clusters": "",
+    "Addresses of environments": "Without a domain there are none ([the door](../operators/door.md)).\n\n",
+    "Money": "",
+    "Processes, logs and metrics": "",
+    "Backups": "",
+}
+LIST = "separated by commas"
+TYPES = {
+    "text": "text",
+    "boolean": "`true` or `false`",
+    "integer": "whole number",
+    "address": "HOST:PORT",
+    "domain": "domain",
+    "networks": f"addresses and networks, {LIST}",
+    "words": f"list, {LIST}",
+    "database": "URL",
+    "mail": "URL",
+    "collector": "URL",
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """minimum: of a whole number. default: as the code has it; None if there is none, or the code works it out."""
+
+    group: str
+    name: str
+    kind: str
+    minimum: int | None
+    default: str | bool | int | None
+    words: str
 
 
 @dataclass(frozen=True)
@@ -107,7 +153,60 @@ def metrics_page() -> str:
     return METRICS_HEAD + "\n".join(rows) + "\n"
 
 
-PAGES = {"commands.md": commands_page, "metrics.md": metrics_page}
+def settings() -> Iterator[Setting]:
+    """Every setting that a comment `#: group: words` explains above the call of `gpuaas.core.env` that reads it."""
+    for path in sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        if "#: " in text:
+            tree = ast.parse(text)
+            constants = {
+                node.targets[0].id: node.value
+                for node in tree.body
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+            }
+            for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
+                match node:
+                    case ast.Call(func=ast.Attribute(value=ast.Name(id="env"), attr=kind)) if kind in TYPES:
+                        if group_words := _explained(text.splitlines(), node.lineno):
+                            yield _setting(node, kind, group_words, constants)
+
+
+def _explained(lines: Sequence[str], number: int) -> str:
+    words: list[str] = []
+    while (line := lines[number - 2].strip()).startswith("#: "):
+        words.insert(0, line[3:])
+        number -= 1
+    return " ".join(words)
+
+
+def _setting(call: ast.Call, kind: str, explained: str, constants: Mapping[str, ast.expr]) -> Setting:
+    group, _, words = explained.partition(": ")
+    given = {word.arg: word.value for word in call.keywords} | dict(
+        zip(("name", "default"), call.args, strict=False)
+    )
+    given["name"] = constants.get(getattr(given["name"], "id", ""), given["name"])
+    values: dict[str | None, Any] = {
+        key: value.value for key, value in given.items() if isinstance(value, ast.Constant)
+    }
+    least = signature(env.integer).parameters["minimum"].default if kind == "integer" else None
+    return Setting(
+        group, str(values["name"]), kind, values.get("minimum", least), values.get("default"), words
+    )
+
+
+def settings_page() -> str:
+    rows: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for each in settings():
+        about = TYPES[each.kind] + (f", at least {each.minimum}" if each.minimum is not None else "")
+        if each.default not in (None, ""):
+            about += f"; default `{str(each.default).lower() if each.kind == 'boolean' else each.default}`"
+        text = f"- `{each.name}` ({about}): {each.words}"
+        rows[each.group] += textwrap.wrap(text, 120, subsequent_indent="  ", break_on_hyphens=False)
+    parts = [f"\n## {group}\n\n{intro}" + "\n".join(rows[group]) + "\n" for group, intro in GROUPS.items()]
+    return SETTINGS_HEAD + "".join(parts)
+
+
+PAGES = {"commands.md": commands_page, "metrics.md": metrics_page, "settings.md": settings_page}
 
 
 def main() -> None:

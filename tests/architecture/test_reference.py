@@ -16,6 +16,17 @@ def test_what_follows_from_the_code_is_current(name: str) -> None:
     assert (reference.FOLDER / name).read_text(encoding="utf-8") == reference.PAGES[name]()
 
 
+def test_a_setting_is_shown_as_the_code_reads_it() -> None:
+    shown = {row.name: row for row in reference.settings()}
+    hours, pool, log = (shown[f"GPUAAS_{name}"] for name in ("GPU_HOURS_DAYS", "DATABASE_POOL", "LOG_JSON"))
+    assert (hours.kind, hours.minimum, hours.default, hours.group) == ("integer", 31, 400, "Money")
+    assert (pool.minimum, shown["GPUAAS_API_PER_MINUTE"].minimum) == (1, 0)
+    assert (log.kind, log.minimum, log.default) == ("boolean", None, None), "it depends on another setting"
+    assert shown["GPUAAS_BACKUP_PASSPHRASE"].group == "Backups", "its name is a constant"
+    assert {row.group for row in shown.values()} == set(reference.GROUPS)
+    assert all(row.words for row in shown.values())
+
+
 def test_every_setting_is_there() -> None:
     files = [path for room in reference.ROOMS for path in (reference.ROOT / room).rglob("*.py")]
     read = {name for path in files for name in SETTING.findall(path.read_text(encoding="utf-8"))}

@@ -4,8 +4,10 @@ import json
 import resource
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from gpuaas.backup.archive import DATABASE, KEYS, MANIFEST
+from gpuaas.backup.management.commands.backup import due_in
 from gpuaas.backup.models import Backup
 from gpuaas.backup.selectors import backup_last
 from gpuaas.backup.services import backup_check, backup_make, backups_keep, keys_write
@@ -22,7 +25,8 @@ from gpuaas.core.crypto import encrypt_json, key_id
 from gpuaas.core.errors import Permanent
 from tenants.models import Project, User
 from tests.backup.conftest import PASSPHRASE
-from tests.backup.stage import files_in
+from tests.backup.stage import files_in, manage
+from tests.lab.fixtures import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 KEY = "dGVzdC1vbmx5LWtleS10aGF0LWVuY3J5cHRzLW5vdGg="
@@ -47,6 +51,42 @@ def test_it_holds_one_instant_and_is_private(folder: Path, alice: User, project:
     for each in path.iterdir():
         assert KEY.encode() not in each.read_bytes(), each.name
         assert PASSPHRASE.encode() not in each.read_bytes(), each.name
+
+
+def test_one_that_goes_on_makes_the_next_when_the_newest_is_old_enough(
+    folder: Path, transactional_db: None
+) -> None:
+    assert due_in(None, hours=24) == 0
+    with going_on(folder):
+        until(lambda: backup_last() is not None and len(files_in(folder)) == 1, "the first archive")
+    row = backup_last()
+    assert row is not None
+    assert 86_000 < due_in(row, hours=24) <= 86_400
+    row.taken_at -= timedelta(hours=25)
+    assert due_in(row, hours=24) == pytest.approx(-3600, abs=120)
+    row.save()
+    with going_on(folder):  # it was not there when one was due
+        until(lambda: Backup.objects.count() == len(files_in(folder)) == 2, "the second archive")
+
+
+def test_one_that_goes_on_tells_what_failed_and_tries_again_later(
+    tmp_path: Path, transactional_db: None
+) -> None:
+    with going_on(tmp_path / "is-not-there") as process:
+        assert process.stderr is not None
+        assert "is-not-there" in process.stderr.readline()
+        assert process.poll() is None
+
+
+@contextmanager
+def going_on(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+    process = manage("backup", str(folder), "--every", "24")
+    try:
+        yield process
+        assert process.poll() is None
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
 
 
 def test_the_newest_are_kept_and_nothing_else_is_deleted(

@@ -32,6 +32,14 @@ def test_booleans(monkeypatch: pytest.MonkeyPatch, raw: str, value: bool) -> Non
     assert env.boolean("GPUAAS_X", default=not value) is value
 
 
+def test_numbers_and_booleans_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name, words in (("X", "12\n"), ("Y", "off\n")):
+        (tmp_path / name).write_text(words)
+        monkeypatch.setenv(f"GPUAAS_{name}_FILE", str(tmp_path / name))
+    assert env.integer("GPUAAS_X", default=7) == 12
+    assert env.boolean("GPUAAS_Y", default=True) is False
+
+
 def test_wrong_values_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUAAS_X", "maybe")
     with pytest.raises(ImproperlyConfigured, match="boolean"):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,6 +100,24 @@ class TestClaims:
             return row.claim_until is not None and row.claim_until > clock.now() + timedelta(seconds=100)
 
         assert claims.claimed(Site, site.pk, work)
+
+
+@pytest.mark.django_db
+def test_a_round_says_since_when_the_oldest_claim_is_held(beating: Pulse) -> None:
+    def since() -> datetime | None:
+        beating.beat()
+        return Process.objects.get().claim_since
+
+    def work(row: Site) -> bool:
+        began = since()
+        assert began is not None
+        claims.extend(row, seconds=1000)
+        assert claims.claimed(Site, SiteFactory.create().pk, lambda _row: since() == began)
+        return since() == began
+
+    assert since() is None
+    assert claims.claimed(Site, SiteFactory.create().pk, work)
+    assert since() is None
 
 
 @pytest.mark.django_db

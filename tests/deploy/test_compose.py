@@ -17,7 +17,7 @@ from tests.deploy.installed import taken_by_the_portal
 
 FOLDER = ROOT / "deploy" / "compose"
 SPECIFICATION = "github.com/compose-spec/compose-go/v2@v2.9.1"  # a Go module that has the schema as a file
-PROCESSES = {"web", "worker", "worker-slow", "scheduler", "meter", "door"}
+PROCESSES = {"web", "worker", "worker-slow", "scheduler", "meter", "door", "backup"}
 VARIABLE = re.compile(r"^#?([A-Z_]+)=", re.MULTILINE)
 READ = re.compile(r'"((?:GPUAAS|OTEL)_[A-Z_]+)"')
 
@@ -74,12 +74,24 @@ def test_the_portal_runs_read_only_and_without_rights() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"]
 
 
+def test_archives_are_made_where_they_are_asked_for_and_only_there_expected() -> None:
+    services = compose()["services"]
+    backup, folder = services["backup"], services["backup"]["command"][1]
+    assert backup["profiles"] == ["backup"]
+    assert backup["volumes"] == [f"./backups:{folder}"]
+    assert services["web"]["environment"]["GPUAAS_BACKUPS_EXPECTED"] == "${GPUAAS_BACKUPS_EXPECTED:-false}"
+
+
 def test_no_secret_stands_in_it_and_every_variable_is_one_that_the_portal_reads() -> None:
     text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
     assert "password" not in text.lower().replace("database_password", "").replace("postgres_password", "")
     given = set(compose()["services"]["web"]["environment"])
     example = set(VARIABLE.findall((ROOT / "deploy/portal.env.example").read_text(encoding="utf-8")))
-    assert (given | example) - {"DATABASE_PASSWORD", "PORTAL_HOST"} <= variables_that_are_read()
+    assert (given | example) - {
+        "DATABASE_PASSWORD",
+        "PORTAL_HOST",
+        "COMPOSE_PROFILES",
+    } <= variables_that_are_read()
     required = {"GPUAAS_SECRET_KEY", "GPUAAS_ENCRYPTION_KEYS", "GPUAAS_ALLOWED_HOSTS", "GPUAAS_PUBLIC_URL"}
     assert required | {"GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL"} <= example
 

@@ -1,13 +1,17 @@
 """The last release's web process and worker on the new tables, beside the new ones, while tenants are at work.
 
 `deploy/RELEASED` names the commit of the last release: the one whose migrations `tests/architecture/released.txt` lists. The new
-release on old tables is not promised (decision 0072: migrate first).
+release on old tables waits until they are migrated (decision 0072).
 """
 
 import os
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,13 +21,16 @@ import pytest
 
 from deploy.embedded.redis import free_port
 from tests.e2e.pieces import Pieces
-from tests.e2e.portal import ROOT, Client, Portal, settings_of, wait_until
+from tests.e2e.portal import ROOT, Client, Portal, python, settings_of, wait_until
 from tests.e2e.tenant import HOME, Tenant
 
 pytestmark = pytest.mark.timeout(600)
 
 FLAVOR = "h100-sxm-80gb.1"
 AT_ONCE = 3
+TOKEN = "token-for-prometheus-alone"
+KINDS = ("web", "worker", "scheduler", "meter")
+COUNT = "from gpuaas.backup.contents import rows_count; print('ROWS', sorted(rows_count().items()))"
 BUILT = "frontend/static/frontend"  # of the front end; not in git
 
 
@@ -151,3 +158,64 @@ def test_the_last_release_works_on_the_new_tables_beside_the_new_one(
     assert at_new.used() == at_old.used() == before
     old.stop("web")
     assert "Traceback" not in old.log.read_text(errors="replace")
+
+
+@pytest.fixture
+def unmigrated(released: Path) -> Iterator[Pieces]:
+    """Processes of this release on the tables of the last one."""
+    with tempfile.TemporaryDirectory(prefix="gpuaas-e2e-") as parent:
+        folder = Path(parent, "old-tables")
+        folder.mkdir()
+        command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+        done = subprocess.run(
+            command,
+            cwd=released,
+            env=settings_of(folder),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        port = free_port()
+        running = {
+            name: Pieces.spawn(folder, name, PORT=str(port), GPUAAS_METRICS_TOKEN=TOKEN) for name in KINDS
+        }
+        pieces = Pieces(folder, running["web"], f"http://127.0.0.1:{port}", 0.0)
+        pieces.running = running
+        try:
+            yield pieces
+        finally:
+            pieces.stop()
+
+
+def health(portal: Portal, path: str) -> tuple[int, str]:
+    asked = urllib.request.Request(f"{portal.url}{path}", headers={"Authorization": f"Bearer {TOKEN}"})
+    try:
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def rows(portal: Portal) -> str:
+    said = python(portal.folder, "manage.py", "shell", "--no-imports", "-c", COUNT)
+    return next(line for line in said.splitlines() if line.startswith("ROWS "))
+
+
+def test_the_new_release_waits_for_its_tables_and_says_so(unmigrated: Pieces) -> None:
+    """It takes no requests, writes nothing, and begins by itself once they are there."""
+    portal, before = unmigrated, rows(unmigrated)
+    wait_until("the web process", lambda: health(portal, "/health/live")[0] == 200, seconds=60)
+    assert health(portal, "/health/ready") == (503, "not ready\n")
+    status, words = health(portal, "/health/parts")
+    assert status == 503
+    assert "not applied yet" in words
+    assert "manage.py migrate" in words
+    assert rows(portal) == before
+    python(portal.folder, "manage.py", "migrate", "--verbosity", "0")
+    wait_until("it is ready", lambda: health(portal, "/health/ready")[0] == 200, seconds=60)
+    wait_until("every process is seen", lambda: health(portal, "/health/parts")[0] == 200, seconds=60)
+    assert {name: each.poll() for name, each in portal.running.items()} == dict.fromkeys(KINDS)

@@ -8,13 +8,18 @@ import pytest
 from django.test import Client
 from prometheus_client.parser import text_string_to_metric_families
 
+from billing.models import MonthClose
+from billing.months import month_of, month_previous, month_span
+from billing.services import rate_set
+from billing.states import CloseState
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.models import Process
-from gpuaas.metering.models import SiteMeter
+from gpuaas.metering.models import Meter, SiteMeter, UsageInterval
 from gpuaas.system import gauges
 from gpuaas.workspaces.models import Drift, Operation, Workspace
 from quotas.models import SiteCapacity
+from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.architecture import reference
 from tests.factories.catalog import SiteFactory
@@ -83,6 +88,71 @@ def test_work_that_waits_and_work_that_is_claimed(value: Ask) -> None:
     assert value("gpuaas_work_oldest_due_seconds", kind="cluster") == 0
 
 
+def test_the_oldest_claim_is_that_of_a_process_that_is_alive(value: Ask) -> None:
+    now = clock.now()
+    assert value("gpuaas_claim_oldest_seconds") == 0
+    for pid, seen_ago, held in ((1, 0, None), (2, 1, 300), (3, 1, 20), (4, 60, 9000)):
+        seen = now - timedelta(seconds=seen_ago)
+        since = None if held is None else now - timedelta(seconds=held)
+        Process.objects.create(
+            kind="worker", host="a", pid=pid, version="1", started_at=seen, seen_at=seen, claim_since=since
+        )
+    oldest = value("gpuaas_claim_oldest_seconds")
+    assert oldest is not None
+    assert 300 <= oldest < 360
+
+
+def test_gpus_that_run_without_a_price(value: Ask, workspace: Workspace, h100: Flavor) -> None:
+    now = clock.now()
+    for uid, flavor, ended in (("a", h100, None), ("b", None, None), ("c", h100, now)):
+        UsageInterval.objects.create(
+            site=workspace.site,
+            project=workspace.project,
+            workspace=workspace,
+            flavor=flavor,
+            consumer_uid=uid,
+            consumer_name=uid,
+            meter=Meter.GPU_HELD,
+            resource_name=h100.slug if flavor else "gpu:unknown",
+            quantity=4,
+            started_at=now - timedelta(hours=1),
+            ended_at=ended,
+            last_seen_at=now,
+        )
+    assert value("gpuaas_usage_unpriced_gpus", meter="gpu_held") == 8
+    assert value("gpuaas_usage_unpriced_gpus", meter="gpu_allocated") == 0
+    start = now - timedelta(hours=2)
+    rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, price="2", valid_from=start)
+    assert value("gpuaas_usage_unpriced_gpus", meter="gpu_held") == 4
+
+
+def test_months_that_can_be_closed(value: Ask, workspace: Workspace, h100: Flavor, settings: Any) -> None:
+    assert value("gpuaas_months_open") == 0
+    now = clock.now()
+    first = month_previous(month_previous(month_of(now)))
+    UsageInterval.objects.create(
+        site=workspace.site,
+        project=workspace.project,
+        workspace=workspace,
+        flavor=h100,
+        consumer_uid="a",
+        consumer_name="a",
+        meter=Meter.GPU_HELD,
+        resource_name=h100.slug,
+        quantity=4,
+        started_at=month_span(first).starts_at,
+        last_seen_at=now,
+    )
+    settings.BILLING_GRACE_HOURS = 0
+    assert value("gpuaas_months_open") == 2
+    settings.BILLING_GRACE_HOURS = (now - month_span(first).ends_at) // timedelta(hours=1)
+    assert value("gpuaas_months_open") == 1, "the other one is within its grace period"
+    MonthClose.objects.create(
+        month=first, state=CloseState.CLOSED, requested_at=now, requested_by="olga", closed_at=now
+    )
+    assert value("gpuaas_months_open") == 0
+
+
 def test_workspaces_and_their_operations(value: Ask, workspace: Workspace) -> None:
     site, now = workspace.site.slug, clock.now()
     assert value("gpuaas_holders", holder="workspace", site=site, state=workspace.state) == 1
@@ -130,6 +200,12 @@ def test_sites_and_their_meters(value: Ask) -> None:
     assert value("gpuaas_meter_lag_seconds", site="s2") is None, "nothing has ever run there"
 
 
+def test_the_newest_backup_where_one_is_expected(value: Ask, settings: Any) -> None:
+    assert value("gpuaas_backup_last_timestamp_seconds") == 0
+    settings.BACKUPS_EXPECTED = False
+    assert value("gpuaas_backup_last_timestamp_seconds") is None
+
+
 def test_drift_and_capacity(value: Ask, workspace: Workspace) -> None:
     site = workspace.site
     Drift.objects.create(workspace=workspace, found_at=clock.now(), digest="x")
@@ -151,7 +227,7 @@ def test_many_sites_cost_as_many_statements_as_one(
     sites = SiteFactory.create_batch(count, reached_at=clock.now())
     SiteCapacity.objects.bulk_create([SiteCapacity(site=site, resource="gpu:x", hard=8) for site in sites])
     assert Site.objects.count() >= count
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(20):
         client.get("/metrics/portal", headers={"Authorization": f"Bearer {TOKEN}"})
 
 

@@ -96,6 +96,13 @@ CASES = {
         {"kind": "site"},
         "Background work (site) has waited 1m 1s for a worker.",
     ),
+    "GpuaasClaimOld": Case(
+        {"gpuaas_claim_oldest_seconds": 600},
+        {"gpuaas_claim_oldest_seconds": 601},
+        60,
+        {},
+        "A process has worked on one row for 10m 1s.",
+    ),
     "GpuaasOperationStuck": Case(
         {STUCK: 1800},
         {STUCK: 1801},
@@ -151,6 +158,13 @@ CASES = {
         3600,
         OF_SITE,
         "4 running consumers at b use GPUs that no flavor sells.",
+    ),
+    "GpuaasUsageUnpriced": Case(
+        {'gpuaas_usage_unpriced_gpus{meter="gpu_held"}': 0},
+        {'gpuaas_usage_unpriced_gpus{meter="gpu_held"}': 8},
+        3600,
+        {"meter": "gpu_held"},
+        "8 GPUs are metered (gpu_held) and have no price.",
     ),
     "GpuaasDriftOpen": Case(
         {'gpuaas_drift_open{site="b"}': 0},

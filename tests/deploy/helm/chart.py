@@ -35,6 +35,8 @@ EVERYTHING: Values = {
         "GPUAAS_BILLING_DUE_DAYS": 14,
         "GPUAAS_BILLING_PROVIDER_ADDRESS": "Example\\n1 Main Street",
         "GPUAAS_USAGE_RETENTION_MONTHS": 13,
+        "GPUAAS_GPU_SAMPLES_DAYS": 7,
+        "GPUAAS_GPU_HOURS_DAYS": 800,
         "GPUAAS_API_PER_MINUTE": 600,
         "GPUAAS_DATABASE_POOL": 20,
         "GPUAAS_MAIL_FROM": "GPUs <gpu@example.org>",
@@ -59,6 +61,7 @@ EVERYTHING: Values = {
         "name": "Example",
     },
     "web": {"autoscaling": {"enabled": True}},
+    "door": {"domain": "apps.example.org", "tlsSecret": "door"},
     "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"example.org/a": "b"}},
     "ingress": {
         "enabled": True,
@@ -73,6 +76,12 @@ EVERYTHING: Values = {
             {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
         ],
         "extraEgress": [{"to": [{"ipBlock": {"cidr": "169.254.20.10/32"}}]}],
+    },
+    "backup": {
+        "enabled": True,
+        "keep": 30,
+        "passphrase": {"existingSecret": "vault"},
+        "persistence": {"size": "50Gi", "storageClass": "slow"},
     },
     "podAnnotations": {"example.org/a": "b"},
     "podLabels": {"team": "portal"},
@@ -138,6 +147,8 @@ def pods(objects: list[Object]) -> Iterator[tuple[Object, Object]]:
             yield found, found["spec"]
         elif found["kind"] in {"Deployment", "StatefulSet", "Job"}:
             yield found, found["spec"]["template"]["spec"]
+        elif found["kind"] == "CronJob":
+            yield found, found["spec"]["jobTemplate"]["spec"]["template"]["spec"]
 
 
 def containers(objects: list[Object]) -> Iterator[tuple[str, Object]]:

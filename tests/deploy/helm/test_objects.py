@@ -12,6 +12,7 @@ import pytest
 import yaml
 from cryptography.fernet import Fernet
 
+from tests.architecture import reference
 from tests.deploy.helm.chart import (
     BY_QUEUE,
     CASES,
@@ -25,13 +26,15 @@ from tests.deploy.helm.chart import (
     kinds,
     pods,
 )
+from tests.deploy.installed import taken_by_the_portal
 
 ROOT = Path(__file__).resolve().parents[3]
 READ = re.compile(r'env\.(?:text|words|networks|boolean|integer|database|mail|address|collector)\(\s*"(\w+)"')
-# the image's own, and where backups are made: PostgreSQL's programs are not in the image
+# the image's own
 NOT_OF_THE_CHART = {
     "GPUAAS_DEBUG",
     "GPUAAS_STATIC_ROOT",
+    "GPUAAS_DOOR_BIND",
     "GPUAAS_POSTGRES_PROGRAMS",
     "GPUAAS_SITES_ON_LOOPBACK",  # a pod's own machine has no site
 }
@@ -43,6 +46,7 @@ MANDATORY = {
     "GPUAAS_DATABASE_URL_FILE",
     "GPUAAS_BROKER_URL_FILE",
 }
+ELSEWHERE = {**DEFAULT, "backup": {"elsewhere": True}}
 RENDERED: dict[str, list[Object]] = {}
 
 
@@ -105,7 +109,8 @@ def test_what_selects_finds_pods(objects: list[Object]) -> None:
 
 
 def test_processes_are_told_what_the_settings_read(objects: list[Object]) -> None:
-    read = {name for pair in variables_read() for name in (pair, f"{pair}_FILE")}
+    known = {row.name for row in reference.settings()}
+    read = {name for pair in known for name in (pair, f"{pair}_FILE")}
     for name, one in containers(objects):
         told = {each["name"] for each in one.get("env", ())}
         if "args" not in one:
@@ -125,6 +130,30 @@ def test_whatever_the_settings_read_can_be_set(helm: Helm) -> None:
         for name in (each["name"], each["name"].removesuffix("_FILE"))
     }
     assert variables_read() - told == NOT_OF_THE_CHART
+
+
+def test_archives_are_made_by_a_job_and_only_then_expected(helm: Helm) -> None:
+    for values, expected in ((DEFAULT, "false"), (EVERYTHING, "true"), (ELSEWHERE, "true")):
+        found = helm.render(values)
+        (web,) = kinds(found, "Deployment")["portal-gpuaas-web"]["spec"]["template"]["spec"]["containers"]
+        told = {each["name"]: each.get("value") for each in web["env"]}
+        assert told["GPUAAS_BACKUPS_EXPECTED"] == expected
+        assert bool(kinds(found, "CronJob")) == (values is EVERYTHING)
+    job = kinds(helm.render(EVERYTHING), "CronJob")["portal-gpuaas-backup"]["spec"]
+    spec = job["jobTemplate"]["spec"]["template"]["spec"]
+    (one,) = spec["containers"]
+    taken_by_the_portal(one["args"])
+    assert one["args"] == ["backup", "/backups", "--keep", "30", "--with-keys"]
+    assert job["concurrencyPolicy"] == "Forbid"
+    mounts = {mount["name"] for mount in one["volumeMounts"]}
+    assert mounts == {volume["name"] for volume in spec["volumes"]} >= {"archives", "passphrase"}
+    (claim,) = kinds(helm.render(EVERYTHING), "PersistentVolumeClaim").values()
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["storageClassName"] == "slow"
+    own = {**EVERYTHING, "backup": {"enabled": True, "persistence": {"existingClaim": "archives"}}}
+    assert not kinds(helm.render(own), "PersistentVolumeClaim")
+    (one,) = pods([kinds(helm.render(own), "CronJob")["portal-gpuaas-backup"]])
+    assert "--with-keys" not in one[1]["containers"][0]["args"]
 
 
 def test_web_pods_trust_whom_the_values_name(helm: Helm) -> None:

@@ -91,6 +91,20 @@ def test_every_library_that_is_asked_for_is_in_it(image: Rootfs) -> None:
     assert not missing
 
 
+def test_postgresqls_programs_are_there_and_can_do_tls(image: Rootfs) -> None:
+    """pg_dump reads every server up to its own version. Nobody listens at port 9, which is asked by TLS."""
+    (folder,) = [
+        word.partition("=")[2] for word in image.config["Env"] if word.startswith("GPUAAS_POSTGRES_PROGRAMS=")
+    ]
+    for name in ("pg_dump", "pg_restore", "psql"):
+        assert f"{name} (PostgreSQL) 18." in image.run(f"{folder}/{name}", "--version")
+    process = image.start(f"{folder}/psql", "host=127.0.0.1 port=9 sslmode=require dbname=gpuaas")
+    said, _ = process.communicate(timeout=60)
+    assert "Connection refused" in said
+    others = {path.name for path in (image.folder / folder.lstrip("/")).iterdir()}
+    assert others == {"pg_dump", "pg_restore", "psql"}
+
+
 def test_all_python_is_compiled(image: Rootfs) -> None:
     sources = list((image.folder / PACKAGES / "gpuaas").rglob("*.py"))
     assert len(sources) > 400

@@ -58,6 +58,8 @@
 - name: GPUAAS_DOOR_KEY
   value: /run/secrets/door/tls.key
 {{- end }}
+- name: GPUAAS_BACKUPS_EXPECTED
+  value: {{ or .Values.backup.enabled .Values.backup.elsewhere | quote }}
 {{- if .Values.metrics.enabled }}
 - name: GPUAAS_METRICS_BIND # of all but the web processes
   value: $(POD_IP):9100

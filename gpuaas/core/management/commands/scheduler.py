@@ -18,6 +18,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--schedule",
+            #: Processes, logs and metrics: where the scheduler remembers when each task was last sent; else a temporary file
             default=env.text("GPUAAS_BEAT_SCHEDULE", str(Path(tempfile.gettempdir()) / "gpuaas-beat")),
             metavar="FILE",
             help="remembers when each task was last sent; default $GPUAAS_BEAT_SCHEDULE, else a temporary file",
