@@ -9,7 +9,7 @@ against every driver.
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -187,6 +187,11 @@ class ClusterDriver(Provisioner[ClusterSpec]):
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
         """Validate a template's settings. Raises Invalid for the field `settings`."""
         del kind, settings
+
+    @classmethod
+    def flavors_check(cls, flavors: Iterable[FlavorAmount]) -> None:
+        """Validate the flavors of a template's pools. Raises Invalid for the field `pools` if machines could not use their GPUs."""
+        del flavors
 
     def steps(
         self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None

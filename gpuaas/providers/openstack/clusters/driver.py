@@ -1,6 +1,7 @@
 """Clusters on demand at an OpenStack site: the contract's verbs, each handed to the module that does it."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
@@ -19,6 +20,7 @@ from gpuaas.providers.base import (
     ClusterRef,
     ClusterSignalsCapability,
     ClusterSpec,
+    FlavorAmount,
     Join,
     Member,
     ObservedCluster,
@@ -39,6 +41,8 @@ from gpuaas.providers.openstack.clusters.keys import AGENTS, SERVER_CA, Keys
 from gpuaas.providers.openstack.clusters.nodes import Nodes, wanted_heads, wanted_workers
 from gpuaas.providers.openstack.clusters.place import Place
 
+OTHERS = re.compile(r"CUSTOM_PCI_(?!10DE_)[0-9A-F]{4}_")  # cards by PCI id whose vendor is not NVIDIA
+
 
 class OpenStackClusterDriver(
     ClusterDriver,
@@ -58,6 +62,17 @@ class OpenStackClusterDriver(
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
         settings.settings_check(kind, settings_given)
+
+    @classmethod
+    def flavors_check(cls, flavors: Iterable[FlavorAmount]) -> None:
+        """Machines look for NVIDIA's cards and their driver."""
+        for flavor in flavors:
+            if flavor.gpus and OTHERS.match(flavor.resource_name):
+                raise Invalid.field(
+                    "pools",
+                    f"the GPUs of the flavor {flavor.slug} ({flavor.resource_name}) are not NVIDIA's: the machines of these clusters "
+                    "cannot use them",
+                )
 
     @classmethod
     def burst_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
