@@ -30,7 +30,7 @@ from frontend.views.workspace_access import lifetime_of
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import definition_of, grantee_get, releases_offered
-from gpuaas.clusters.services import scale_preview
+from gpuaas.clusters.services import scale_preview, scale_warnings
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
 from gpuaas.providers.base import Access, AccessKind
@@ -74,7 +74,7 @@ def scale_effect(request: HttpRequest, here: ProjectPlace, row: Cluster) -> Http
 
 
 def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]:
-    """What the new counts ask of limits and capacity on top of what is held, and what they cost per hour."""
+    """What the new counts ask of limits and capacity on top of what is held, what they end and what they cost per hour."""
     if form.is_bound and not form.is_valid():
         notice = Notice(Tone.WARN, "Check your input", "Enter whole numbers.")
         return {"notice": notice, "blocked": "The form is not complete yet."}
@@ -98,7 +98,13 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
     tell_beside(form, preview, form.fields_of())
     notice = verdict(preview, "Decreases are released when the site confirms them.")
     blocked = blocked_by(preview)
-    return {"notice": notice, "meters": meters_of(preview.checks), "facts": facts, "blocked": blocked}
+    return {
+        "notice": notice,
+        "ending": scale_warnings(cluster=row, counts=counts),
+        "meters": meters_of(preview.checks),
+        "facts": facts,
+        "blocked": blocked,
+    }
 
 
 @cluster_action(CREATE)

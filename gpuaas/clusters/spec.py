@@ -4,6 +4,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -96,9 +97,22 @@ def spec_whole(cluster: Cluster) -> ClusterSpec:
     """With the pools of all sites, as the control plane knows them, and its head's latest queue report."""
     own, *others = parts_of(cluster)
     pools = [pool for part in (own, *others) for pool in part.spec.pools]
+    return replace(own.spec, pools=tuple(pools), queue=queue_of(cluster))
+
+
+def queue_of(cluster: Cluster) -> QueueReport | None:
+    """Its head's latest report."""
     row = ClusterQueue.objects.filter(cluster=cluster).first()
-    queue = QueueReport(row.told_at, tuple(PoolSignals(**one) for one in row.pools)) if row else None
-    return replace(own.spec, pools=tuple(pools), queue=queue)
+    if row is None:
+        return None
+    return QueueReport(
+        row.told_at, tuple(PoolSignals(**one, **_workers(row, one["pool"])) for one in row.pools)
+    )
+
+
+def _workers(row: ClusterQueue, pool: str) -> dict[str, Any]:
+    found = row.workers.get(pool, {})
+    return {**found, "busy": tuple(found.get("busy", ()))}
 
 
 def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:

@@ -56,6 +56,7 @@ def run(
         "GPUAAS_ETC": str(etc),
         "GPUAAS_LOG": str(root / "boot.log"),
         "GPUAAS_PAUSES": "0 0 0",
+        "GPUAAS_RUN": str(root),
         **more,
     }
     return subprocess.run(
@@ -77,7 +78,7 @@ def test_a_failure_is_told_with_its_last_lines_and_without_secrets(machine: Gues
     assert done.returncode == 1
     row = NodeBoot.objects.get()
     assert (row.stage, row.passed) == ("failed", "gpu-driver")
-    assert row.message.splitlines()[0] == "at the stage joined: E: no route to the head"
+    assert row.message.splitlines()[0] == "at the stage joined: false failed: E: no route to the head"
     assert "E: no route to the head" in row.message
     assert secret not in row.message
     assert secret not in done.stdout + done.stderr
@@ -89,14 +90,16 @@ def test_a_failure_reads_as_a_person_would_write_it(machine: Guest, tmp_path: Pa
         r"\033[1;31mError:\033[0m disk is full\n(Reading database ... 5%%\r(Reading database ... 100%%\r(Reading database ... 9 files.)\n"
         r"Get:1 http://deb.debian.org bookworm InRelease [151 kB]\n 45%%\r 90%%\rno space left\n\n\033]0;title\007\033(B\n"
     )
-    stages = WORKS + f"stage_join() {{ printf '{noise}'; until_true 0 false; }}\n"
+    stages = (
+        WORKS + f"stage_join() {{ printf '{noise}'; until_true 0 'the disk has not come back' false; }}\n"
+    )
     assert run(machine, tmp_path, stages).returncode == 1
     lines = NodeBoot.objects.get().message.splitlines()
     assert lines == [
-        "at the stage joined: given up after 0 s: false",
+        "at the stage joined: the disk has not come back within 0 s",
         "Error: disk is full",
         "no space left",
-        "given up after 0 s: false",
+        "the disk has not come back within 0 s",
     ]
 
 
@@ -110,7 +113,50 @@ def test_a_failure_inside_of_a_question_is_told_once_and_by_the_stage(machine: G
     stages = WORKS + "stage_join() { local found; found=$(false); echo never; }\n"
     assert run(machine, tmp_path, stages).returncode == 1
     first = NodeBoot.objects.get().message.splitlines()[0]
-    assert first == "at the stage joined: a command failed and said nothing"
+    assert first == "at the stage joined: false failed"
+
+
+@pytest.mark.parametrize(
+    ("fails", "cause"),
+    [
+        ("ls /nowhere/at/all", "ls failed: ls: cannot access '/nowhere/at/all': No such file or directory"),
+        ('echo "E: no such package"; env false', "env false failed: E: no such package"),
+        ("helps() { return 3; }; helps", "the setup stopped and gave no reason"),
+        (
+            "helps() { ls /nowhere; }; helps",
+            "ls failed: ls: cannot access '/nowhere': No such file or directory",
+        ),
+        ('x="$(/bin/false)"', "false failed"),
+        ("true | false", "false failed"),
+        ("why='1 of 2 GPUs are seen'; [ 1 = 2 ]", "1 of 2 GPUs are seen"),
+    ],
+)
+def test_a_failure_names_the_program_and_its_reason(
+    fails: str, cause: str, machine: Guest, tmp_path: Path
+) -> None:
+    stages = WORKS + f"stage_packages() {{ why='of an earlier stage'; }}\nstage_join() {{ {fails}; }}\n"
+    assert run(machine, tmp_path, stages).returncode == 1
+    assert NodeBoot.objects.get().message.splitlines()[0] == f"at the stage joined: {cause}"
+
+
+def test_a_report_that_could_not_be_sent_is_sent_by_the_timer(machine: Guest, tmp_path: Path) -> None:
+    etc = installed(machine, tmp_path)
+    right = (etc / "node.env").read_text()
+    (etc / "node.env").write_text(right.replace(machine.spec.boots.url, "http://127.0.0.1:9/nowhere"))
+    assert run(machine, tmp_path, WORKS + "stage_join() { ls /nowhere; }\n").returncode == 1
+    assert (tmp_path / "gpuaas-unsent").stat().st_mode & 0o077 == 0
+    (tmp_path / "meta.json").write_text("{}")
+    address = f"file://{tmp_path}/meta.json"
+    run(machine, tmp_path, WORKS, "gpuaas-upgrade", GPUAAS_METADATA_URL=address)
+    assert not NodeBoot.objects.exists(), "the portal is still away"
+    (etc / "node.env").write_text(right)
+    for _ in range(2):
+        done = run(machine, tmp_path, WORKS, "gpuaas-upgrade", GPUAAS_METADATA_URL=address)
+        assert done.returncode == 0, done.stderr
+    row = NodeBoot.objects.get()
+    assert row.stage == "failed"
+    assert row.message.splitlines()[0].startswith("at the stage joined: ls failed: ")
+    assert not (tmp_path / "gpuaas-unsent").exists()
 
 
 def test_a_repeated_run_and_a_lost_answer_do_no_harm(machine: Guest, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from django.core.cache import cache
 from django.test import Client
 
 from gpuaas.clusters.models import Cluster, ClusterQueue, ClusterTemplate
+from gpuaas.clusters.services import cluster_suspend
 from gpuaas.clusters.spec import spec_of, spec_whole
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
@@ -28,6 +29,10 @@ from tests.providers.openstack_clusters.stage import guest, installed, spec
 
 ADDRESS = "/api/v1/queue-reports"
 QUIET = PoolSignals("small", 0, 0, 0)
+KEEPS = [
+    {"pool": "gpu", "workers": 1, "machines": 1},
+    {"pool": "small", "workers": 0, "machines": 0},
+]
 BUSY = {"pool": "gpu", "used_gpus": 4, "pending_gpus": 3, "queued": 2}
 
 
@@ -67,7 +72,9 @@ def test_what_was_told_last_is_what_the_driver_answers(
     assert post(token_of(cluster), {**BUSY, "queued": 9})[0] == 201
     assert post(token_of(cluster), BUSY, {**BUSY, "pool": "nobodys"})[0] == 201
     assert ClusterQueue.objects.get().pools == [BUSY], "of pools that it does not have nothing is kept"
-    assert driver.signals(spec_whole(cluster)) == (PoolSignals("gpu", 4, 3, 2), QUIET)
+    told, quiet = driver.signals(spec_whole(cluster))
+    assert (told.used_gpus, told.pending_gpus, told.queued, quiet) == (4, 3, 2, QUIET)
+    assert (told.least, told.drain) == (1, ""), "a head that does not tell which workers are busy: all may be"
     assert post(token_of(cluster))[0] == 201
     assert driver.signals(spec_whole(cluster)) == (PoolSignals("gpu", 0, 0, 0), QUIET), "no jobs, no words"
 
@@ -121,10 +128,35 @@ def test_a_cluster_that_goes_is_not_heard(cluster: Cluster, state: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    "wrong", [{"used_gpus": -1}, {"queued": "many"}, {"pending_gpus": 10**9}, {"pool": "x" * 21}]
+    "wrong",
+    [
+        {"used_gpus": -1},
+        {"queued": "many"},
+        {"pending_gpus": 10**9},
+        {"pool": "x" * 21},
+        {"busy": [0]},
+        {"busy": 3},
+        {"least": -1},
+    ],
 )
 def test_what_is_no_number_of_gpus_is_refused(cluster: Cluster, wrong: dict[str, Any]) -> None:
     assert post(token_of(cluster), {**BUSY, **wrong})[0] == 400
+
+
+@pytest.mark.django_db
+def test_it_is_told_which_workers_are_busy_and_answers_which_are_to_go(
+    as_alice: Actor, project: Project, template: ClusterTemplate, driver: OpenStackClusterDriver
+) -> None:
+    cluster = ready(as_alice, project)
+    seen = {**BUSY, "busy": [3, 1], "least": 3}
+    status, answer = post(token_of(cluster), seen)
+    assert (status, answer["pools"]) == (201, KEEPS)
+    assert driver.signals(spec_whole(cluster))[0] == PoolSignals("gpu", 4, 3, 2, (1, 3), 3)
+    assert post(token_of(cluster), BUSY)[1]["pools"] == KEEPS
+    assert ClusterQueue.objects.get().workers == {}, "nothing stays of what an earlier report said"
+    cluster_suspend(actor=as_alice, cluster=cluster)
+    asleep = [{"pool": "gpu", "workers": 0, "machines": 1}, KEEPS[1]]
+    assert post(token_of(cluster), seen)[1]["pools"] == asleep
 
 
 SQUEUE = """\
@@ -138,12 +170,26 @@ PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 BeginTime
 PD                  small                cpu=1,mem=1G,node=1,billing=1 Priority
 """
+SINFO = """\
+{0}-small-1    mixed          none
+{0}-small-2    idle           none
+{0}-small-2    idle           none
+{0}-small-3    drained        gpuaas
+{0}-big-1      down*          Not responding
+{0}-big-2      draining       disk is sick
+{0}-big-10     allocated      none
+{0}-big-11     drained*       gpuaas
+{0}-big-12     completing*    none
+somebodys-9    idle           none
+"""
+NOTHING = {"used_gpus": 0, "pending_gpus": 0, "queued": 0}
+WORKERS = {"small": {"least": 2, "busy": [1]}, "big": {"least": 12, "busy": [2, 10, 12]}}
 
 
 @pytest.mark.parametrize(
     ("jobs", "told"),
     [
-        ("", {}),
+        ("", {pool: {"pool": pool, **NOTHING} for pool in WORKERS}),
         (
             SQUEUE,
             {
@@ -156,14 +202,45 @@ PD                  small                cpu=1,mem=1G,node=1,billing=1 Priority
 def test_the_head_counts_what_jobs_have_and_wait_for(
     jobs: str, told: dict[str, dict[str, Any]], tmp_path: Path
 ) -> None:
-    etc = installed(guest(spec(ClusterKind.SLURM)), tmp_path)
+    found, _ = queue_run(tmp_path, jobs, {})
+    assert found == {pool: one | WORKERS[pool] for pool, one in told.items()}
+
+
+def test_the_head_drains_what_is_to_go_and_forgets_what_is_gone(tmp_path: Path) -> None:
+    orders = [
+        {"pool": "small", "workers": 3, "machines": 3},
+        {"pool": "big", "workers": 1, "machines": 11},
+        {"pool": "nobodys", "workers": 0, "machines": 0},
+    ]
+    _, done = queue_run(tmp_path, "", {"pools": orders})
+    assert done == [
+        "delete nodename={0}-big-12",
+        "update nodename={0}-big-10 state=drain reason=gpuaas",
+        "update nodename={0}-small-3 state=resume",
+    ]
+
+
+def queue_run(tmp_path: Path, jobs: str, answer: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """What the head tells, by pool, and what it then does to its workers."""
+    made = spec(ClusterKind.SLURM)
+    etc = installed(guest(made), tmp_path)
     tools = tmp_path / "tools"
     tools.mkdir()
     (tmp_path / "jobs").write_text(jobs)
-    for name, does in {"squeue": f"cat {tmp_path}/jobs", "curl": f"cat > {tmp_path}/told"}.items():
-        (tools / name).write_text(f"#!/bin/sh\n{does}\n")
+    (tmp_path / "workers").write_text(SINFO.format(made.external_name))
+    (tmp_path / "answer").write_text(json.dumps(answer))
+    (tmp_path / "done").touch()
+    does = {
+        "squeue": f"cat {tmp_path}/jobs",
+        "sinfo": f"cat {tmp_path}/workers",
+        "scontrol": f'echo "$@" >> {tmp_path}/done',
+        "curl": f"cat > {tmp_path}/told; cat {tmp_path}/answer",
+    }
+    for name, words in does.items():
+        (tools / name).write_text(f"#!/bin/sh\n{words}\n")
         (tools / name).chmod(0o755)
     around = {"PATH": f"{tools}:{os.environ['PATH']}", "GPUAAS_ETC": str(etc)}
     subprocess.run([tmp_path / "usr/local/sbin/gpuaas-queue"], env=around, check=True)
     found = json.loads((tmp_path / "told").read_text())["pools"]
-    assert {one["pool"]: one for one in found} == told
+    done = (tmp_path / "done").read_text().replace(made.external_name, "{0}").splitlines()
+    return {one["pool"]: one for one in found}, sorted(done)

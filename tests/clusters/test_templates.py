@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.db import DatabaseError, transaction
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.clusters.models import ClusterTemplate, TemplateVersion
 from gpuaas.clusters.selectors import (
     definition_of,
@@ -161,6 +161,37 @@ def test_slurm_has_one_head(
     with pytest.raises(Invalid) as caught:
         template_version_add(actor=as_olga, template=slurm, document=wanted)
     assert "one head" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["slurm", "kubernetes"])
+@pytest.mark.parametrize(
+    ("counted", "is_taken"),
+    [
+        ("CUSTOM_PCI_10DE_2330", True),
+        ("VGPU", True),
+        ("CUSTOM_GPU_H100", True),
+        ("CUSTOM_PCI_1002_74A1", False),
+    ],
+)
+def test_cards_that_the_machines_cannot_use_are_refused(
+    as_olga: Actor, template: ClusterTemplate, kind: str, counted: str, is_taken: bool
+) -> None:
+    GpuPool.objects.filter(flavors__slug="h100.2").update(resource_name=counted)
+    made = template_create(
+        actor=as_olga, slug="own", name="Own", kind=kind, site=template.site, driver="openstack"
+    )
+    pools = [{"name": "gpu", "flavors": ["h100.2"], "min": 0, "max": 4}]
+    control = {"vcpus": 4, "memory_gib": 8, "disk_gib": 40}
+    releases = ["25.05.3"] if kind == "slurm" else ["1.35.6"]
+    wanted = document(
+        releases=releases, pools=pools, control_plane=control, settings={"image": "debian"}, addons=[]
+    )
+    if is_taken:
+        assert template_version_add(actor=as_olga, template=made, document=wanted).number == 1
+        return
+    with pytest.raises(Invalid) as caught:
+        template_version_add(actor=as_olga, template=made, document=wanted)
+    assert "h100.2 (CUSTOM_PCI_1002_74A1) are not NVIDIA's" in str(caught.value)
 
 
 def test_of_two_changes_at_once_one_is_told(

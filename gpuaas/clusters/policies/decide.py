@@ -5,10 +5,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gpuaas.clusters.policies.facts import Cap, Decision, Memory, Policy, Pool, Recommendation, Rules, Signals
+from gpuaas.clusters.policies.facts import (
+    Cap,
+    Decision,
+    Drain,
+    Memory,
+    Policy,
+    Pool,
+    Recommendation,
+    Rules,
+    Signals,
+)
 
 MEMORY_MAX = 10_000  # characters of JSON that a policy may keep
 REASON_MAX = 300
+DRAIN_WITHIN = timedelta(
+    minutes=5
+)  # a head reports twice a minute; later than this is worth a line in the log
 
 
 def decide(
@@ -21,7 +34,8 @@ def decide(
     caps: Sequence[Cap],
     now: datetime,
 ) -> Decision:
-    """The resulting decision. Caps take precedence over bounds, bounds over delays, delays over the recommendation."""
+    """The resulting decision. Caps take precedence over bounds, bounds over delays, delays over the recommendation; and
+    running work over all of them: where the cluster can tell, workers are drained first, and go when they are idle."""
     try:
         recommended = _asked(policy, signals, pool, now, memory)
     except Exception as error:  # noqa: BLE001  a policy of somebody else's may raise anything; it must not stop others
@@ -43,6 +57,10 @@ def decide(
             count, refused = ceiling, cap.reason
     if count < pool.count and refused:
         reason, refused = refused, ""
+    memory = replace(memory, drain=_drain(signals, memory, pool, count, now))
+    if memory.drain is not None:
+        count, kept = _idle(signals, memory.drain, pool, now)
+        refused = kept or refused
     if count != pool.count:
         memory = replace(memory, up_since=None, down_since=None, changed_at=now)
     return Decision(pool.count, wanted, count, reason, memory, refused=refused)
@@ -56,6 +74,25 @@ def _asked(policy: Policy, signals: Signals, pool: Pool, now: datetime, memory: 
     if len(memory_text) > MEMORY_MAX:
         raise ValueError(f"the memory of a policy may have at most {MEMORY_MAX} characters")
     return Recommendation(recommended.count, recommended.reason[:REASON_MAX], json.loads(memory_text))
+
+
+def _drain(signals: Signals, memory: Memory, pool: Pool, count: int, now: datetime) -> Drain | None:
+    """An order holds until another number is wanted."""
+    if count >= pool.count or signals.least is None:
+        return None
+    before = memory.drain
+    return before if before is not None and before.above == count else Drain(count, now)
+
+
+def _idle(signals: Signals, drain: Drain, pool: Pool, now: datetime) -> tuple[int, str]:
+    """How far the pool can shrink now, and why not further."""
+    if signals.least is None or signals.drain != drain.key:
+        late = now - drain.since >= DRAIN_WITHIN
+        return pool.count, "the cluster has not confirmed that the workers accept no new work" if late else ""
+    count = min(max(signals.least, drain.above), pool.count)
+    if count == drain.above:
+        return count, ""
+    return count, f"work still runs on worker {count}, so it stays until that has ended"
 
 
 def _waiting(memory: Memory, wanted: int, count: int, now: datetime) -> Memory:

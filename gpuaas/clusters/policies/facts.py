@@ -13,12 +13,18 @@ from typing import Any, ClassVar, Protocol
 @dataclass(frozen=True)
 class Signals:
     """Of one pool at one moment. used_gpus: used by pods or jobs; pending_gpus: requested by waiting ones; queued:
-    how many wait."""
+    how many wait.
+
+    least: workers with higher numbers have no work and accept none, as long as the order to drain them holds that
+    the cluster knew of then (`drain`); None: the cluster cannot tell.
+    """
 
     at: datetime
     used_gpus: int = 0
     pending_gpus: int = 0
     queued: int = 0
+    least: int | None = None
+    drain: str = ""
 
     @property
     def demand_gpus(self) -> int:
@@ -90,20 +96,34 @@ class Cap:
 
 
 @dataclass(frozen=True)
+class Drain:
+    """An order: workers with numbers above `above` accept no new work, since they are to go. `key` tells it from an
+    earlier one that was lifted in between."""
+
+    above: int
+    since: datetime
+
+    @property
+    def key(self) -> str:
+        return f"{self.above}@{self.since.isoformat()}"
+
+
+@dataclass(frozen=True)
 class Memory:
-    """State between two decisions: since when the recommendation is above or below, the time of the last change, and the
-    policy's memory."""
+    """State between two decisions: since when the recommendation is above or below, the time of the last change, the
+    order to drain, and the policy's memory."""
 
     up_since: datetime | None = None
     down_since: datetime | None = None
     changed_at: datetime | None = None
+    drain: Drain | None = None
     own: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Decision:
     """From `before` to `count` workers; `wanted` is what the policy recommends. refused: the reason of the cap that allowed
-    less. broken: the policy gave no usable answer, so nothing changes."""
+    less, or what keeps workers that should go. broken: the policy gave no usable answer, so nothing changes."""
 
     before: int
     wanted: int

@@ -39,6 +39,7 @@ log = structlog.get_logger(__name__)
 EVERY = timedelta(seconds=60)
 SAY_AGAIN = timedelta(hours=1)  # a refusal that lasts is written down that often
 KEPT = timedelta(days=35)
+COUNTED = ("used_gpus", "pending_gpus", "queued")
 WATCHED = {ClusterState.READY, ClusterState.SCALING, ClusterState.UPGRADING}
 
 
@@ -92,7 +93,8 @@ def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
     mine = signals.get(row.pool.name)
     if mine is None:
         raise Conflict("the cluster reports nothing about this pool")
-    return Signals(whole_second(clock.now()), mine.used_gpus, mine.pending_gpus, mine.queued)
+    counted = (mine.used_gpus, mine.pending_gpus, mine.queued)
+    return Signals(whole_second(clock.now()), *counted, least=mine.least, drain=mine.drain)
 
 
 @transaction.atomic
@@ -203,7 +205,7 @@ def _write(
         after=decision.count,
         reason=decision.reason[:500],
         refused=decision.refused[:500],
-        signals={name: value for name, value in asdict(signals).items() if name != "at"},
+        signals={name: value for name, value in asdict(signals).items() if name in COUNTED},
         per_hour=None if worker_hour is None else worker_hour * more,
         currency=allowance.currency,
     )

@@ -14,6 +14,7 @@ from gpuaas.clusters.services.changes import (
     cluster_upgrade,
     resume_preview,
     scale_preview,
+    scale_warnings,
 )
 from gpuaas.clusters.services.imports import (
     parameters_are_told,
@@ -76,6 +77,7 @@ __all__ = [
     "resume_preview",
     "revocations_carry_out",
     "scale_preview",
+    "scale_warnings",
     "seeds_rotate",
     "template_create",
     "template_grant",

@@ -18,8 +18,9 @@ from gpuaas.clusters.services.rows import (
     operation_begin,
     operation_repeat,
 )
-from gpuaas.clusters.spec import Takes, pools_of, takes_of
+from gpuaas.clusters.spec import Takes, pools_of, queue_of, takes_of
 from gpuaas.clusters.states import ClusterState
+from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import lease_extend
@@ -81,6 +82,26 @@ def scale_preview(*, cluster: Cluster, counts: Mapping[str, int]) -> Preview:
         },
         holder_id=cluster.pk,
     )
+
+
+def scale_warnings(*, cluster: Cluster, counts: Mapping[str, int]) -> list[str]:
+    """What a scaling would end, as far as the cluster has reported what runs on its workers. Two queries."""
+    queue = queue_of(cluster)
+    if queue is None or not queue.is_timely(clock.now()):
+        return []
+    seen = {one.pool: one.busy for one in queue.pools}
+    found = []
+    for pool in pools_of(cluster):
+        ending = [
+            number
+            for number in seen.get(pool.name, ())
+            if counts.get(pool.name, pool.count) < number <= pool.count
+        ]
+        if ending:
+            which = "worker" if len(ending) == 1 else "workers"
+            numbers = " and ".join(filter(None, [", ".join(map(str, ending[:-1])), str(ending[-1])]))
+            found.append(f"Jobs run on {which} {numbers} of the pool {pool.name}: they end when it shrinks.")
+    return found
 
 
 def resume_preview(*, cluster: Cluster) -> Preview:

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import NoReturn
 
 from django.db import transaction
 
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue, NodeBoot
+from gpuaas.clusters.policies.facts import Drain
+from gpuaas.clusters.policies.stored import drain_read
 from gpuaas.clusters.services.rows import cluster_wake
+from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
@@ -19,6 +22,7 @@ from gpuaas.providers.base import BootClaim, PoolSignals, QueueClaim, Stage, boo
 MESSAGE_MOST = 4000
 TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b.")
 CONTROLS = dict.fromkeys({*range(32), 127} - {ord("\n"), ord("\t")})
+COUNTED = ("pool", "used_gpus", "pending_gpus", "queued")
 REPORTING = LIVE - {ClusterState.DELETING}
 
 
@@ -44,20 +48,55 @@ def node_report(*, token: str, stage: Stage, message: str = "") -> NodeBoot:
     return row
 
 
-def queue_report(*, token: str, pools: Sequence[PoolSignals]) -> ClusterQueue:
+@dataclass(frozen=True)
+class PoolOrder:
+    """For the head: workers with numbers above `workers` accept no jobs; those above `machines` are gone once they do
+    not respond."""
+
+    pool: str
+    workers: int
+    machines: int
+
+
+def queue_report(*, token: str, pools: Sequence[PoolSignals]) -> tuple[ClusterQueue, list[PoolOrder]]:
     """A queue report of a head, authorized by the token of its cluster: the latest one counts. Pools that it does not
-    have are ignored. Raises Unauthorized for an invalid token, whatever the reason."""
+    have are ignored. Answers with what is to be drained. Raises Unauthorized for an invalid token, whatever the
+    reason."""
     claim = queue_claim(token)
     if claim is None or not _is_sealed(claim):
         _refuse()
     known = ClusterPool.objects.filter(cluster=claim.cluster, cluster__state__in=REPORTING)
-    names = set(known.values_list("name", flat=True))
-    if not names:
+    rows = {row.name: row for row in known.select_related("cluster", "policy")}
+    if not rows:
         _refuse()
-    reported = [asdict(one) for one in {one.pool: one for one in pools}.values() if one.pool in names]
-    given = {"pools": reported, "told_at": clock.now()}
+    drains = {name: _drain_of(row) for name, row in rows.items()}
+    reported = {one.pool: one for one in pools if one.pool in rows}
+    workers = {
+        name: {
+            "busy": sorted(set(one.busy)),
+            "least": one.least,
+            "drain": drain.key if (drain := drains[name]) else "",
+        }
+        for name, one in reported.items()
+        if one.least is not None
+    }
+    counted = [
+        {key: value for key, value in asdict(one).items() if key in COUNTED} for one in reported.values()
+    ]
+    given = {"pools": counted, "workers": workers, "told_at": clock.now()}
     row, _ = ClusterQueue.objects.update_or_create(cluster_id=claim.cluster, defaults=given)
-    return row
+    return row, [_order_of(pool, drains[name]) for name, pool in rows.items()]
+
+
+def _drain_of(pool: ClusterPool) -> Drain | None:
+    policy = getattr(pool, "policy", None)
+    return drain_read(policy.memory) if policy is not None and policy.enabled else None
+
+
+def _order_of(pool: ClusterPool, drain: Drain | None) -> PoolOrder:
+    count = 0 if is_asleep(pool.cluster) else pool.count
+    workers = count if drain is None else min(count, drain.above)
+    return PoolOrder(pool.name, workers, max(count, pool.confirmed))
 
 
 def seeds_rotate() -> int:

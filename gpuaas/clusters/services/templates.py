@@ -6,6 +6,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.spec import flavor_amount
 from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import ClusterTemplate, TemplateGrant, TemplateVersion
 from gpuaas.clusters.states import TemplateState
@@ -61,13 +62,15 @@ def template_version_add(
         raise Unfit(
             "control_plane.counts", "a Slurm cluster has one head, with the controller and the accounts"
         )
-    cluster_driver_class(row.driver).settings_check(definition.kind, definition.settings)
+    driver = cluster_driver_class(row.driver)
+    driver.settings_check(definition.kind, definition.settings)
     asked = {slug for pool in definition.pools for slug in pool.flavors}
-    known = Flavor.objects.filter(slug__in=asked, pool__site__in=places).values_list("slug", flat=True)
-    if missing := sorted(asked - set(known)):
+    known = Flavor.objects.filter(slug__in=asked, pool__site__in=places).select_related("pool")
+    if missing := sorted(asked - {flavor.slug for flavor in known}):
         named = " and ".join(site.slug for site in places)
         few = f"the site {named} has" if len(places) == 1 else f"the sites {named} have"
         raise Unfit("pools", f"{few} no flavor {missing[0]!r}")
+    driver.flavors_check(flavor_amount(flavor, 1) for flavor in known)
     last = row.versions.values_list("number", flat=True).first() or 0
     version = TemplateVersion.objects.create(
         template=row,

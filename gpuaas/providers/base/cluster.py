@@ -9,7 +9,7 @@ against every driver.
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -38,6 +38,9 @@ class ControlPlane:
     disk_gib: int
 
 
+QUEUE_LIVES = timedelta(minutes=3)  # heads report twice a minute
+
+
 @dataclass(frozen=True)
 class NodePool:
     """`flavor.count` workers alike. `release` is the software that they run; it may be behind the control plane's."""
@@ -60,20 +63,30 @@ class Join:
 @dataclass(frozen=True)
 class PoolSignals:
     """The current load of a pool. used_gpus: allocated to pods or jobs; pending_gpus: requested by waiting ones; queued: how many
-    wait. A waiting pod or job that fits several pools counts at the first."""
+    wait. A waiting pod or job that fits several pools counts at the first.
+
+    busy: numbers of the workers with work. least: the highest number of a worker that has work or accepts it; None where that is not
+    known. drain: the portal's order to drain that held at that time.
+    """
 
     pool: str
     used_gpus: int
     pending_gpus: int
     queued: int
+    busy: tuple[int, ...] = ()
+    least: int | None = None
+    drain: str = ""
 
 
 @dataclass(frozen=True)
 class QueueReport:
-    """The last load report of a cluster's head, for drivers that cannot query it. Pools without jobs are omitted."""
+    """The last load report of a cluster's head, for drivers that cannot query it. Pools without workers and jobs are omitted."""
 
     at: datetime
     pools: tuple[PoolSignals, ...] = ()
+
+    def is_timely(self, now: datetime) -> bool:
+        return now - self.at <= QUEUE_LIVES
 
 
 @dataclass(frozen=True)
@@ -174,6 +187,11 @@ class ClusterDriver(Provisioner[ClusterSpec]):
     def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
         """Validate a template's settings. Raises Invalid for the field `settings`."""
         del kind, settings
+
+    @classmethod
+    def flavors_check(cls, flavors: Iterable[FlavorAmount]) -> None:
+        """Validate the flavors of a template's pools. Raises Invalid for the field `pools` if machines could not use their GPUs."""
+        del flavors
 
     def steps(
         self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None

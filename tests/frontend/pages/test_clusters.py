@@ -11,8 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterQueue, ClusterTemplate, TemplateVersion
 from gpuaas.clusters.services import template_version_add
+from gpuaas.core.clock import now
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.services import project_member_remove
@@ -299,7 +300,7 @@ def test_trying_again_tells_its_effect_before(
 def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
 ) -> None:
-    cluster = order(as_alice, project)
+    cluster = order(as_alice, project, gpus=2)
     Cluster.objects.filter(pk=cluster.pk).update(state="ready")
     at = f"{HOME}{cluster.pk}/"
     assert "Nothing has changed yet." in words(alice_at.get(f"{at}scale/"))
@@ -308,6 +309,20 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
         button = text.partition('id="change-button"')[2]
         assert "data-blocked" in button
         assert reason in button
+    ClusterQueue.objects.create(
+        cluster=cluster,
+        pools=[{"pool": "gpu", "used_gpus": 2, "pending_gpus": 0, "queued": 0}],
+        workers={"gpu": {"busy": [2], "least": 2, "drain": ""}},
+        told_at=now(),
+    )
+    ending = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "1", "pools.small": "0"}))
+    assert "Jobs run on worker 2 of the pool gpu: they end when it shrinks." in ending
+    planned = alice_at.post(
+        f"/api/v1/projects/weather-lm/clusters/{cluster.pk}/plan",
+        {"pools": {"gpu": 1}},
+        content_type="application/json",
+    )
+    assert planned.json()["warnings"] == ["Jobs run on worker 2 of the pool gpu: they end when it shrinks."]
     limits_give(project, {"gpu:h100-sxm-80gb": 4})
     over = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "8", "pools.small": "0"}))
     assert "exceeds the limit" in over.partition('id="change-button"')[2]

@@ -18,12 +18,11 @@ from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.catalog.services import pool_publish, site_create, site_probe
 from gpuaas.catalog.services.flavors import flavor_create, flavor_publish
-from gpuaas.clusters.models import Cluster, ClusterQueue, NodeBoot
+from gpuaas.clusters.models import Cluster, ClusterQueue, NodeBoot, ScalingPolicy
 from gpuaas.clusters.reconcile.policies import policy_run
 from gpuaas.clusters.services import (
     cluster_delete,
     cluster_order,
-    cluster_scale,
     template_create,
     template_update,
     template_version_add,
@@ -32,6 +31,7 @@ from gpuaas.clusters.services.policies import PolicyTerms, policy_create
 from quotas.tasks import capacity_sync
 from tenants.actors import Actor
 from tenants.models import Project
+from tests.clusters.policy_stage import round_now
 from tests.clusters.stage import RESTING, run_now
 from tests.factories.quotas import limits_give
 from tests.lab.fixtures import until
@@ -167,6 +167,9 @@ class Slurm:
     def states(self) -> list[str]:
         return sorted(self.lines("squeue", "--noheader", "--format=%t"))
 
+    def state_of(self, worker: str) -> str:
+        return self.says("sinfo", "--noheader", "--Node", "--nodes", worker, "--format=%T").strip()
+
     def idle(self) -> list[str]:
         found = self.lines("sinfo", "--noheader", "--Node", "--format=%N|%T")
         return sorted(one.partition("|")[0] for one in found if one.endswith("|idle"))
@@ -186,13 +189,11 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     works(slurm)
     keeps_accounts(slurm)
     row = grows_by_its_queue(row, slurm, as_alice)
-
-    row = rested(cluster_scale(actor=as_alice, cluster=row, counts={"gpu": 1}))
+    row = shrinks_and_ends_no_job(row, slurm)
     assert {wish.name for wish in machine_lab.wishes.all().values()} == {
         f"{row.external_name}-control-1",
         *names(row, 1),
     }
-    assert names(row, 1)[0] in slurm.idle()
 
     row = rested(cluster_delete(actor=as_alice, cluster=row))
     assert machine_lab.wishes.all() == {}
@@ -239,9 +240,12 @@ def keeps_accounts(slurm: Slurm) -> None:
 
 def grows_by_its_queue(row: Cluster, slurm: Slurm, alice: Actor) -> Cluster:
     """Four GPUs are used and two more waited for, so a third worker comes."""
-    terms = PolicyTerms(kind="pending", minimum=1, maximum=4, up_delay=0, cool_down=0, enabled=True)
+    terms = PolicyTerms(
+        kind="pending", minimum=1, maximum=4, step=4, up_delay=0, down_delay=0, cool_down=0, enabled=True
+    )
     policy = policy_create(actor=alice, cluster=row, pool="gpu", terms=terms)
-    jobs = [slurm.submit(1) for _ in range(6)]
+    for _ in range(6):
+        slurm.submit(1)
     waits = {"pool": "gpu", "used_gpus": 4, "pending_gpus": 2, "queued": 2}
     until(lambda: told(row) == [waits], "the head has told its queue")
     policy_run(policy.pk, purse=policy_allowance)
@@ -249,8 +253,47 @@ def grows_by_its_queue(row: Cluster, slurm: Slurm, alice: Actor) -> Cluster:
     assert row.pools.get().count == 3
     assert row.scaling_decisions.get().signals == {"used_gpus": 4, "pending_gpus": 2, "queued": 2}
     until(lambda: slurm.states() == ["R"] * 6, "all six run")
-    slurm.says("scancel", *jobs)
     return row
+
+
+def shrinks_and_ends_no_job(row: Cluster, slurm: Slurm) -> Cluster:
+    """From three workers to one: as long as a job runs on the third it stays, and the job on the first runs on."""
+    placed = dict(line.split("|") for line in slurm.lines("squeue", "--noheader", "--format=%N|%i"))
+    first, _, third = (placed[name] for name in names(row, 3))
+    others = set(slurm.lines("squeue", "--noheader", "--format=%i")) - {first, third}
+    slurm.says("scancel", *others)
+    policy = ScalingPolicy.objects.get(pool__cluster=row)
+    until(lambda: busy(row) == ([1, 3], 3), "the head has told which workers are busy", seconds=BOOTS)
+    round_now(policy)
+    until(lambda: slurm.state_of(names(row, 2)[1]) == "drained", "the second is drained", seconds=BOOTS)
+    until(lambda: ordered(row), "the head has told so", seconds=BOOTS)
+    round_now(policy)
+    assert row.pools.get().count == 3
+    refused = row.scaling_decisions.filter(outcome="refused").latest("pk").refused
+    assert refused == "work still runs on worker 3, so it stays until that has ended"
+
+    slurm.says("scancel", third)
+    until(lambda: busy(row) == ([1], 1), "the head has told that the third is idle", seconds=BOOTS)
+    round_now(policy)
+    row = rested(row)
+    assert row.pools.get().count == 1
+    assert slurm.lines("squeue", "--noheader", "--format=%i|%t") == [f"{first}|R"]
+    gone = "workers that are gone are not in sinfo"
+    until(
+        lambda: slurm.lines("sinfo", "--noheader", "--Node", "--format=%N") == names(row, 1),
+        gone,
+        seconds=BOOTS,
+    )
+    return row
+
+
+def busy(cluster: Cluster) -> tuple[list[int], int]:
+    found = ClusterQueue.objects.get(cluster=cluster).workers.get("gpu", {})
+    return found.get("busy", []), found.get("least", 0)
+
+
+def ordered(cluster: Cluster) -> bool:
+    return bool(ClusterQueue.objects.get(cluster=cluster).workers["gpu"]["drain"])
 
 
 def told(cluster: Cluster) -> list[dict[str, Any]]:

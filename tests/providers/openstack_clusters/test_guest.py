@@ -143,7 +143,7 @@ def test_slurms_files_say_what_the_flavors_have() -> None:
         f"NodeName={made.external_name}-small-[1-500] Name=gpu Type=a100 File=/dev/nvidia0",
         f"NodeName={made.external_name}-big-[1-500] Name=gpu Type=h100 File=/dev/nvidia[0-7]",
     ]
-    assert "Feature=big Gres=gpu:h100:8" in worker["/etc/gpuaas/slurmd.default"]
+    assert "Feature=big Weight=1 Gres=gpu:h100:8" in worker["/etc/gpuaas/slurmd.default"]
     assert worker["/etc/gpuaas/munge.key"] == head["/etc/gpuaas/munge.key"]
     assert "/etc/gpuaas/slurm.conf" not in worker, "it fetches them from the head"
     unit = worker["/etc/systemd/system/slurmd.service.d/gpuaas.conf"]
@@ -169,7 +169,7 @@ def test_the_options_of_slurmd_are_one_argument_each(tmp_path: Path) -> None:
         "10.0.0.11",
         "-Z",
         "--conf",
-        "Feature=small Gres=gpu:a100:1",
+        "Feature=small Weight=1 Gres=gpu:a100:1",
     ]
 
 

@@ -12,7 +12,7 @@ from gpuaas.api.views import ApiView
 from gpuaas.clusters import services
 from gpuaas.providers.base import PoolSignals
 
-POOLS_MOST, GPUS_MOST = 100, 1_000_000
+POOLS_MOST, NODES_MOST, GPUS_MOST = 100, 1000, 1_000_000
 
 
 class QueuedPoolInput(Input):
@@ -20,16 +20,37 @@ class QueuedPoolInput(Input):
     used_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs use.")
     pending_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs wait for.")
     queued = Whole(min_value=0, max_value=GPUS_MOST, help_text="Number of waiting jobs.")
+    busy = serializers.ListField(
+        child=Whole(min_value=1, max_value=GPUS_MOST),
+        max_length=NODES_MOST,
+        required=False,
+        help_text="Numbers of the workers that run jobs.",
+    )
+    least = Whole(
+        min_value=0,
+        max_value=GPUS_MOST,
+        required=False,
+        help_text="Highest number of a worker that runs jobs or accepts them. Without it no worker is drained.",
+    )
 
 
 class QueueReportInput(Input):
     pools = serializers.ListField(
-        child=QueuedPoolInput(), max_length=POOLS_MOST, help_text="Pools that have jobs."
+        child=QueuedPoolInput(), max_length=POOLS_MOST, help_text="Pools that have workers or jobs."
+    )
+
+
+class PoolOrderOutput(Output):
+    pool = serializers.CharField()
+    workers = serializers.IntegerField(help_text="Workers with higher numbers must not start jobs.")
+    machines = serializers.IntegerField(
+        help_text="Workers with higher numbers are gone once they do not respond."
     )
 
 
 class QueueReportOutput(Output):
     told_at = serializers.DateTimeField()
+    pools = PoolOrderOutput(many=True)
 
 
 class QueueReportsView(ApiView):
@@ -42,10 +63,11 @@ class QueueReportsView(ApiView):
     def post(self, request: Request) -> Response:
         """Sent twice a minute by the heads of Slurm clusters at OpenStack sites. `Authorization: Bearer` carries the
         token that the portal put into the machine's user data, valid only for this operation and as long as the
-        cluster lives. Policies of its pools follow the latest report. A caller that is refused too often has to wait.
+        cluster lives. Policies of its pools follow the latest report; the answer names the workers to drain before
+        they are deleted. A caller that is refused too often has to wait.
         """
         with refusals_counted():
             given = self.input(QueueReportInput) if bearer(request) else {"pools": []}
             pools = [PoolSignals(**one) for one in given["pools"]]
-            row = services.queue_report(token=bearer(request), pools=pools)
-        return Response(QueueReportOutput(row).data, status=201)
+            row, orders = services.queue_report(token=bearer(request), pools=pools)
+        return Response(QueueReportOutput({"told_at": row.told_at, "pools": orders}).data, status=201)

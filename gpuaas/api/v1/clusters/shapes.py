@@ -332,6 +332,9 @@ class ClusterScalePlanOutput(Output):
     usual_seconds = serializers.FloatField(
         source="usual.median", allow_null=True, help_text="Median of earlier scalings; null: no history."
     )
+    warnings = serializers.ListField(
+        child=serializers.CharField(), help_text="The work that it would end, where the cluster reports it."
+    )
     now = ClusterCostOutput(allow_null=True, help_text="null: the caller may not see prices.")
     then = ClusterCostOutput(allow_null=True)
 

@@ -21,7 +21,7 @@ from gpuaas.api.v1.clusters.shapes import (
 from gpuaas.api.v1.clusters.views import ClusterView, version_named
 from gpuaas.api.views import ProjectView
 from gpuaas.clusters.selectors import template_get_for, template_version_get, templates_for, usual_time
-from gpuaas.clusters.services import scale_preview
+from gpuaas.clusters.services import scale_preview, scale_warnings
 from gpuaas.providers.base import Change
 from tenants.roles import Permission
 
@@ -101,8 +101,8 @@ class ClusterScalePlanView(ClusterView):
         "cluster_scale_plan", "Plan a scaling", body=ClusterScalePlanInput, answer=ClusterScalePlanOutput
     )
     def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
-        """Returns the margin or deficit beyond what is held, and the price before and after. Reserves nothing. Safe
-        to repeat, so it takes no Idempotency-Key."""
+        """Returns the margin or deficit beyond what is held, the price before and after, and the work that it would end.
+        Reserves nothing. Safe to repeat, so it takes no Idempotency-Key."""
         found = self.held(Permission.WORKSPACE_VIEW)
         counts = self.input(ClusterScalePlanInput)["pools"]
         admission = scale_preview(cluster=found, counts=counts)
@@ -112,6 +112,7 @@ class ClusterScalePlanView(ClusterView):
             "hold": admission.hold,
             "checks": admission.checks,
             "usual": usual_time(template_id=found.template_version.template_id, kind=Change.SCALE),
+            "warnings": scale_warnings(cluster=found, counts=counts),
             "now": held_quote(holder=found) if priced else None,
             "then": cluster_wanted_quote(cluster=found, counts=counts) if priced else None,
         }

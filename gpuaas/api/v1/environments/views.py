@@ -105,7 +105,7 @@ class EnvironmentDetailView(EnvironmentView):
         versioned=True,
     )
     def patch(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """What was announced is taken back, and told anew for the new hours."""
+        """What was announced is taken back, and announced anew for the new hours."""
         return self.changed(services.environment_idle_set, EnvironmentChangeInput)
 
     @operation("environment_delete", "Delete an environment", accepted=EnvironmentOutput, versioned=True)

@@ -1,6 +1,8 @@
 """Clusters on demand at an OpenStack site: the contract's verbs, each handed to the module that does it."""
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any
@@ -18,6 +20,7 @@ from gpuaas.providers.base import (
     ClusterRef,
     ClusterSignalsCapability,
     ClusterSpec,
+    FlavorAmount,
     Join,
     Member,
     ObservedCluster,
@@ -38,7 +41,7 @@ from gpuaas.providers.openstack.clusters.keys import AGENTS, SERVER_CA, Keys
 from gpuaas.providers.openstack.clusters.nodes import Nodes, wanted_heads, wanted_workers
 from gpuaas.providers.openstack.clusters.place import Place
 
-QUEUE_LIVES = timedelta(minutes=3)
+OTHERS = re.compile(r"CUSTOM_PCI_(?!10DE_)[0-9A-F]{4}_")  # cards by PCI id whose vendor is not NVIDIA
 
 
 class OpenStackClusterDriver(
@@ -59,6 +62,17 @@ class OpenStackClusterDriver(
     @classmethod
     def settings_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
         settings.settings_check(kind, settings_given)
+
+    @classmethod
+    def flavors_check(cls, flavors: Iterable[FlavorAmount]) -> None:
+        """Machines look for NVIDIA's cards and their driver."""
+        for flavor in flavors:
+            if flavor.gpus and OTHERS.match(flavor.resource_name):
+                raise Invalid.field(
+                    "pools",
+                    f"the GPUs of the flavor {flavor.slug} ({flavor.resource_name}) are not NVIDIA's: the machines of these clusters "
+                    "cannot use them",
+                )
 
     @classmethod
     def burst_check(cls, kind: ClusterKind, settings_given: Mapping[str, Any]) -> None:
@@ -160,11 +174,14 @@ class OpenStackClusterDriver(
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         """The head's last report, which it sends twice a minute: the portal needs no access to the cluster's network."""
         queue = spec.queue
-        if queue is None or clock.now() - queue.at > QUEUE_LIVES:
+        if queue is None or not queue.is_timely(clock.now()):
             since = "" if queue is None else f" since {queue.at:%H:%M} UTC"
             raise NotFound(f"the head has not reported its job queue{since or ' yet'}")
         reported = {one.pool: one for one in queue.pools}
-        return tuple(reported.get(pool.name) or PoolSignals(pool.name, 0, 0, 0) for pool in spec.pools)
+        return tuple(
+            _seen(reported.get(pool.name) or PoolSignals(pool.name, 0, 0, 0), pool.flavor.count)
+            for pool in spec.pools
+        )
 
     # -- within ------------------------------------------------------------------------------------------------------
 
@@ -217,3 +234,10 @@ class OpenStackClusterDriver(
         if waiting:
             return StepOutcome(done=False, detail=waiting[0])
         return StepOutcome(done=True, detail="every machine is ready")
+
+
+def _seen(reported: PoolSignals, count: int) -> PoolSignals:
+    """The head of an earlier release does not tell which workers are busy: while any is, none may go."""
+    if reported.least is None and reported.used_gpus:
+        return replace(reported, least=count)
+    return reported

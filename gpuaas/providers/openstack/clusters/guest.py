@@ -248,7 +248,7 @@ def _slurm_files(guest: Guest) -> list[File]:
     """Members have access to the head only; they reach the workers through their jobs."""
     files = [_file(f"{ETC}/munge.key", guest.keys.munge_key)]
     if guest.pool is not None:
-        options = slurm.slurmd_default(guest.pool, guest.heads[0])
+        options = slurm.slurmd_default(guest.pool, guest.heads[0], int(guest.name.rpartition("-")[2]))
         return [
             *files,
             _file(f"{ETC}/slurmd.default", options, "0644"),

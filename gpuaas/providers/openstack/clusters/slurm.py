@@ -94,10 +94,11 @@ def gres_conf(spec: ClusterSpec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def slurmd_default(pool: NodePool, head: str) -> str:
-    """For /etc/default/slurmd: a dynamic node that declares its own resources."""
+def slurmd_default(pool: NodePool, head: str, number: int) -> str:
+    """For /etc/default/slurmd: a dynamic node that declares its own resources. Jobs start on the lowest numbers, since pools shrink
+    from the highest."""
     gres = f" Gres=gpu:{gpu_type(pool.flavor)}:{pool.flavor.gpus}" if pool.flavor.gpus else ""
-    return f"SLURMD_OPTIONS='--conf-server {head} -Z --conf \"Feature={pool.name}{gres}\"'\n"
+    return f"SLURMD_OPTIONS='--conf-server {head} -Z --conf \"Feature={pool.name} Weight={number}{gres}\"'\n"
 
 
 def _files(count: int) -> str:

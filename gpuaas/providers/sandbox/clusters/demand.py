@@ -1,4 +1,5 @@
-"""The load of a simulated cluster: the number of requested GPUs is set as a dial, and ready machines provide theirs."""
+"""The load of a simulated cluster: the number of requested GPUs is set as a dial, and ready machines provide theirs. Which workers
+are busy is known from queue reports, where there are any."""
 
 import uuid
 from typing import Any
@@ -25,6 +26,7 @@ def signals(site: SandboxSite, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
     working = [row for row in machines if row.ready_at <= clock.now() and not row.facts.get("fault")]
     if all(row.facts["pool"] for row in working):
         raise NotFound("the cluster's API does not answer")
+    reported = {one.pool: one for one in spec.queue.pools} if spec.queue else {}
     found = []
     for pool in spec.pools:
         dialed: dict[str, Any] = site.faults.get(AREA, {}).get(f"{spec.id}/{pool.name}", {})
@@ -32,5 +34,7 @@ def signals(site: SandboxSite, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         has = sum(row.facts["pool"] == pool.name for row in working) * pool.flavor.gpus
         waiting = max(asked - has, 0)
         queued = -(-jobs * waiting // asked) if jobs and waiting else waiting
-        found.append(PoolSignals(pool.name, min(asked, has), waiting, queued))
+        seen = reported.get(pool.name)
+        least, drain = (seen.least, seen.drain) if seen else (None, "")
+        found.append(PoolSignals(pool.name, min(asked, has), waiting, queued, least=least, drain=drain))
     return tuple(found)

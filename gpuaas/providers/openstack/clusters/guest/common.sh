@@ -2,7 +2,7 @@ packages_install() {
   export DEBIAN_FRONTEND=noninteractive TERM=dumb
   [ "$#" -gt 0 ] || return 0
   # without the mode a list that cannot be had is a warning only; some other list may be broken, so the packages decide
-  until_true 120 apt-get update --quiet=2 --option APT::Update::Error-Mode=any ||
+  until_true 120 'the lists of packages could not be fetched' apt-get update --quiet=2 --option APT::Update::Error-Mode=any ||
     echo 'not all lists of packages could be had: those that are there have to do'
   why=''
   apt-get install --quiet=2 --yes --no-install-recommends --option Dpkg::Options::=--force-confold --option Dpkg::Use-Pty=0 "$@"
@@ -21,15 +21,20 @@ service_start() { # UNIT SECONDS CHECK...
   shift 2
   systemctl enable --quiet "$unit"
   timeout "$seconds" systemctl restart "$unit" || true
-  until_true "$seconds" service_does "$unit" "$@" || waited=$?
+  service_wait "$unit" "$seconds" "$@" || waited=$?
   if [ "$waited" != 0 ]; then
     journalctl --unit "$unit" --lines 10 --no-pager --output cat || true
     return 1
   fi
 }
+service_wait() { # UNIT SECONDS CHECK...
+  local unit=$1 seconds=$2
+  shift 2
+  until_true "$seconds" "$unit has not come up" service_does "$unit" "$@"
+}
 service_does() { # UNIT CHECK...
   if ! systemctl is-active --quiet "$1"; then
-    echo "$1 is $(systemctl is-active "$1")"
+    echo "systemd reports it as $(systemctl is-active "$1")"
     return 1
   fi
   shift
@@ -38,8 +43,8 @@ service_does() { # UNIT CHECK...
 says() { # PATTERN COMMAND...: what it says is told, and has to be so
   local pattern=$1 said
   shift
-  said=$("$@" 2>&1) || { echo "${said:-$* fails}"; return 1; }
-  echo "${said:-$* says nothing}"
+  said=$("$@" 2>&1) || { echo "${said:-there is no answer}"; return 1; }
+  echo "${said:-the answer is empty}"
   [[ $said =~ $pattern ]]
 }
 gpus_by_driver() { nvidia-smi --list-gpus | tee /dev/stderr | grep --count '^GPU' || true; }

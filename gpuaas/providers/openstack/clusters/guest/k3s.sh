@@ -32,7 +32,7 @@ stage_join() {
     if [ "${GPUAAS_HEADS%% *}" = "$GPUAAS_ADDRESS" ]; then
       peer_find || echo 'cluster-init: true' > /etc/rancher/k3s/config.yaml.d/peer.yaml
     else
-      until_true 900 peer_find
+      until_true 900 'no other head has answered' peer_find
     fi
   fi
   systemctl daemon-reload
@@ -44,6 +44,6 @@ node_says() { # JSONPATH
 node_is_known() { says "^v$GPUAAS_RELEASE" node_says '{.status.nodeInfo.kubeletVersion}'; }
 node_is_ready() { says '^True$' node_says '{.status.conditions[?(@.type=="Ready")].status}'; }
 stage_ready() {
-  if [ "$GPUAAS_ROLE" = server ]; then until_true 600 k3s kubectl get --raw /readyz; fi
-  until_true 600 node_is_ready
+  if [ "$GPUAAS_ROLE" = server ]; then until_true 600 'the API server has not become ready' k3s kubectl get --raw /readyz; fi
+  until_true 600 'Kubernetes has not reported the machine as ready' node_is_ready
 }

@@ -1,11 +1,25 @@
 #!/bin/bash
-# Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool.
+# Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool, and which
+# workers run jobs. Then drains those that are to go, and forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
+cluster=${GPUAAS_NODE%-control-1}
+reason=gpuaas # of what was drained here; what others drain is left to them
 # of a job that may run in several partitions the first counts; one that is held back, or waits for another or for its
-# time, asks for nothing
+# time, asks for nothing. A worker that is drained or down has no job and gets none
 count='
+FILENAME == "/dev/fd/3" {
+  if (index($1, cluster "-") != 1 || !match($1, /-[0-9]+$/)) next
+  pool = substr($1, length(cluster) + 2, RSTART - length(cluster) - 2); number = substr($1, RSTART + 1) + 0
+  if ($1 in known) next
+  known[$1]; seen[pool]
+  state = $2; gsub(/[^a-z]/, "", state)
+  if (state == "drained" || state == "down") next
+  if (number > least[pool]) least[pool] = number
+  if (state ~ /^(alloc|allocated|mixed|completing|draining)$/) busy[pool] = busy[pool] (busy[pool] ? ", " : "") number
+  next
+}
 {
   split($2, partitions, ","); pool = partitions[1]; gpus = 0
   parts = split($3, resources, ",")
@@ -17,13 +31,33 @@ count='
 END {
   printf "{\"pools\": ["
   for (pool in seen) {
-    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d}",
-      comma, pool, used[pool], waits[pool], queued[pool]
+    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s]}",
+      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool]
     comma = ", "
   }
   print "]}"
 }'
+workers() { sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
+# the workers before the jobs: what starts in between is seen with its job
+nodes=$(workers)
 jobs=$(squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100)
-awk "$count" <<< "$jobs" |
-  curl --silent --show-error --fail --max-time 20 --output /dev/null --header @"$etc/queue.header" \
-    --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL"
+answer=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs" |
+  curl --silent --show-error --fail --max-time 20 --header @"$etc/queue.header" \
+    --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL")
+orders=$(python3 -c 'import json, sys
+for one in json.load(sys.stdin).get("pools") or []:
+    print(one["pool"], int(one["workers"]), int(one["machines"]))' <<< "$answer")
+workers | sort --unique | while read -r node state why; do
+  number=${node##*-} pool=${node#"$cluster-"}
+  pool=${pool%-*}
+  while read -r name most machines; do
+    [ "$name" = "$pool" ] || continue
+    if [ "$number" -gt "$machines" ] && [[ $state == *'*' ]]; then
+      scontrol delete nodename="$node" || true # refused while Slurm still counts a job there
+    elif [ "$number" -gt "$most" ]; then
+      [[ $state == drain* ]] || scontrol update nodename="$node" state=drain reason=$reason || true
+    elif [[ $state == drain* && $why == "$reason"* ]]; then
+      scontrol update nodename="$node" state=resume || true
+    fi
+  done <<< "$orders"
+done

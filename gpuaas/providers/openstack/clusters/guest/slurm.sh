@@ -26,7 +26,7 @@ stage_join() {
   else
     local head=${GPUAAS_HEADS%% *}
     grep --quiet "^$head:/home " /etc/fstab || echo "$head:/home /home nfs defaults,_netdev 0 0" >> /etc/fstab
-    mountpoint --quiet /home || until_true 900 mount /home
+    mountpoint --quiet /home || until_true 900 '/home of the head could not be mounted' mount /home
     install -D --mode 0644 /etc/gpuaas/slurmd.default /etc/default/slurmd
     service_start slurmd 600 worker_is_registered
   fi
@@ -52,11 +52,11 @@ worker_is_idle() {
 }
 stage_ready() {
   if [ "$GPUAAS_ROLE" = server ]; then
-    until_true 120 service_does slurmctld controller_is_up
-    until_true 120 service_does slurmdbd accounting_is_up
-    until_true 60 service_does nfs-server home_is_shared
+    service_wait slurmctld 120 controller_is_up
+    service_wait slurmdbd 120 accounting_is_up
+    service_wait nfs-server 60 home_is_shared
     systemctl enable --quiet --now gpuaas-queue.timer
   else
-    until_true 600 service_does slurmd worker_is_idle
+    until_true 600 'Slurm has not made the machine available to jobs' service_does slurmd worker_is_idle
   fi
 }
