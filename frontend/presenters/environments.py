@@ -15,7 +15,7 @@ from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import LABELS, definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
 from gpuaas.environments.selectors import address_of, hours_of, operations_of, room_of, use_of
-from gpuaas.environments.services.idle import IN_USE
+from gpuaas.environments.services.idle import USE
 from gpuaas.environments.states import EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
@@ -191,7 +191,7 @@ def _rights(row: Environment, here: ProjectPlace) -> Rights:
 
 def _idle(row: Environment) -> Notice | None:
     """That nobody uses it, that it will be stopped for that, or that it was."""
-    told, use = row.conditions.get(IN_USE, {}), use_of(row)
+    told, use = row.conditions.get(USE, {}), use_of(row)
     if row.state == S.READY and told.get("status") == "False":
         title = "It is about to be stopped" if use is not None and use.stop_at else "Nobody uses it"
         return Notice(Tone.WARN, title, sentence_of(formats.local_times(told["message"])))

@@ -20,9 +20,9 @@ from gpuaas.environments.models import (
     EnvironmentStep,
     EnvironmentUse,
 )
-from gpuaas.environments.services.idle import IN_USE
+from gpuaas.environments.services.idle import USE
 from gpuaas.environments.services.rows import ENVIRONMENT
-from gpuaas.environments.spec import environments_at, spec_of
+from gpuaas.environments.spec import FOR_SPEC, environments_at, spec_of
 from gpuaas.environments.states import CHANGING, EnvironmentState
 from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
@@ -35,8 +35,7 @@ LOOK_AGAIN = timedelta(seconds=60)
 LINES = 200
 RUNNING = "Running"  # the condition of one that was ready once
 ENDS = {S.CREATING: S.READY, S.STOPPING: S.STOPPED, S.STARTING: S.READY, S.DELETING: S.DELETED}
-READS = ("project", "site", "workspace", "made_of", "pool")
-RECORD: visits.Record[Environment] = visits.Record(ENVIRONMENT, *READS)
+RECORD: visits.Record[Environment] = visits.Record(ENVIRONMENT, "project", *FOR_SPEC)
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ def _work(row: Environment) -> None:
 
 
 def _job(claimed_row: Environment) -> Job:
-    row = visits.row_again(ENVIRONMENT.rows.select_related(*READS), claimed_row)
+    row = visits.row_again(ENVIRONMENT.rows.select_related("project", *FOR_SPEC), claimed_row)
     operation = row.operations.filter(finished_at=None).prefetch_related("steps").first()
     outside_transaction()
     found = environments_at(row.site)
@@ -138,7 +137,7 @@ def _finish(job: Job, state: S) -> None:
         changes = {"ready_at": job.row.ready_at or moment, "suspended_at": None}
     with RECORD.guarded(job) as row:
         RECORD.operation_end(job, moment, succeeded=True)
-        conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING, IN_USE))
+        conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING, USE))
         ENVIRONMENT.move(row, state, observed={}, **({} if state == S.STOPPED else changes))
         if state == S.READY:
             begun = {"used_at": moment, "since": moment, "due_at": moment, "unknown": ""}
@@ -219,7 +218,7 @@ def log_fetch(environment_id: uuid.UUID) -> bool:
 
 
 def _log_take(log: EnvironmentLog) -> bool:
-    row = ENVIRONMENT.rows.select_related(*READS).get(pk=log.pk)
+    row = ENVIRONMENT.rows.select_related("project", *FOR_SPEC).get(pk=log.pk)
     found = environments_at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")

@@ -8,6 +8,8 @@ from gpuaas.environments.models import Environment
 from gpuaas.providers.base import EnvironmentCapability, Environments, EnvironmentSpec
 from gpuaas.workspaces.spec import ref_of
 
+FOR_SPEC = ("site", "workspace", "made_of", "pool")  # relations
+
 
 def environments_offered(site: Site) -> bool:
     """Asks the driver's class, not the site."""
@@ -21,7 +23,7 @@ def environments_at(site: Site) -> Environments | None:
 
 
 def spec_of(row: Environment) -> EnvironmentSpec:
-    """Needs `workspace`, `made_of` and `pool`. One query: the home is plain storage."""
+    """Needs FOR_SPEC. One query: the home is plain storage."""
     definition = definition_read(row.made_of.document)
     return EnvironmentSpec(
         id=row.pk,

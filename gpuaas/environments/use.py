@@ -25,8 +25,9 @@ from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentUse
 from gpuaas.environments.selectors import hours_of
 from gpuaas.environments.services.changes import environment_stop
-from gpuaas.environments.services.idle import IN_USE
+from gpuaas.environments.services.idle import USE
 from gpuaas.environments.services.rows import ENVIRONMENT
+from gpuaas.environments.spec import FOR_SPEC
 from gpuaas.environments.states import EnvironmentState
 from gpuaas.lifecycle.kind import ConditionChange
 from gpuaas.lifecycle.visits import REACHABLE
@@ -37,7 +38,6 @@ LATELY: Final = timedelta(minutes=2)  # the door writes once a minute
 ADVICE: Final = timedelta(hours=24)  # at the latest
 NOTICE: Final = timedelta(hours=1)  # at the longest
 TIME: Final = "%Y-%m-%d %H:%M UTC"
-READS = ("site", "workspace", "made_of", "pool")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def outlook(
 
 
 def _told(status: Status, reason: str, message: str, remedy: str = "") -> ConditionChange:
-    return {"type": IN_USE, "status": status, "reason": reason, "message": message, "remedy": remedy}
+    return {"type": USE, "status": status, "reason": reason, "message": message, "remedy": remedy}
 
 
 # -- the round -----------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def use_look(environment_id: uuid.UUID) -> bool:
 
 
 def _look(use: EnvironmentUse) -> bool:
-    row = Environment.objects.select_related(*READS).get(pk=use.pk)
+    row = Environment.objects.select_related(*FOR_SPEC).get(pk=use.pk)
     if row.state != EnvironmentState.READY:
         return claims.rest(use)
     try:

@@ -14,7 +14,7 @@ from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.kind import conditions_write
 from tenants.actors import Actor
 
-IN_USE = "InUse"  # the condition
+USE = "InUse"  # the condition
 KEPT_MOST = timedelta(days=7)
 
 
@@ -51,7 +51,7 @@ def _change(actor: Actor, row: Environment, verb: str, **changes: Any) -> Enviro
         setattr(row, name, value)
     row.version += 1
     row.save(update_fields=[*changes, "version"])
-    conditions_write(row, drop=(IN_USE,))
+    conditions_write(row, drop=(USE,))
     EnvironmentUse.objects.filter(pk=row.pk).update(stop_at=None)
     EnvironmentUse.objects.filter(pk=row.pk, due_at__isnull=False).update(due_at=clock.now())
     told = [{name: _plain(value) for name, value in each.items()} for each in (before, changes)]
