@@ -117,7 +117,7 @@ def test_a_machine_without_the_tunnel_is_not_ready(machine: Guest, tmp_path: Pat
     assert "ExecStartPre=/sbin/modprobe wireguard\n" in files(machine)[UNIT]
     etc = installed(machine, tmp_path)
     script = (
-        f'. {etc}/node.env; . {etc}/stages.sh; until_true() {{ shift; "$@"; }}; '
+        f'. {etc}/node.env; . {etc}/stages.sh; until_true() {{ shift 2; "$@"; }}; '
         "k3s() { echo True; }; ip() { printf '%s' \"$TUNNEL\"; }; stage_ready"
     )
     for tunnel, rc in (("7: flannel-wg: <POINTOPOINT,NOARP,UP,LOWER_UP> mtu 1370", 0), ("", 1)):
