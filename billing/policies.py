@@ -172,7 +172,7 @@ def _budget_caps(pool: ClusterPool, prices: WorkerPrices, now: datetime, ahead: 
         thresholds__action__in=BLOCKING,
     )
     budgets = list(rows.distinct().select_related("organization", "project").prefetch_related("thresholds"))
-    readings, units = budgets_read(budgets, now=now), units_of(budgets)
+    readings, units = budgets_read(budgets, now=now, anomalies=False), units_of(budgets)
     caps = []
     for budget in budgets:
         reading = readings.get(budget.pk)

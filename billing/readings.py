@@ -68,8 +68,11 @@ class Window:
     last: date
 
 
-def budgets_read(budgets: Sequence[Budget], *, now: datetime) -> dict[uuid.UUID, Reading]:
-    """By budget, in a bounded number of queries. Budgets outside their fixed period have no reading.
+def budgets_read(
+    budgets: Sequence[Budget], *, now: datetime, anomalies: bool = True
+) -> dict[uuid.UUID, Reading]:
+    """By budget, in a bounded number of queries. Budgets outside their fixed period have no reading. Without anomalies the
+    weeks before the period are not rated.
 
     The usage of one workspace or cluster is its share of the lines of its project, so these are rated by holder, separately.
     """
@@ -77,7 +80,7 @@ def budgets_read(budgets: Sequence[Budget], *, now: datetime) -> dict[uuid.UUID,
     periods = [(row, found) for row in budgets if (found := period_at(row, now=now)) is not None]
     if not periods:
         return {}
-    history = today - timedelta(days=HISTORY_DAYS + 1)
+    history = today - timedelta(days=HISTORY_DAYS + 1 if anomalies else 0)
     so_far = _days([Window(row, min(found.first, history), today) for row, found in periods], now=now)
     to_come = budgets_rest(periods, now=now)
     readings = {}
@@ -90,7 +93,7 @@ def budgets_read(budgets: Sequence[Budget], *, now: datetime) -> dict[uuid.UUID,
             at=now,
             spent=spent,
             forecast=spent + to_come[row.pk],
-            anomaly=anomaly_of(days, today),
+            anomaly=anomaly_of(days, today) if anomalies else None,
         )
     return readings
 

@@ -83,7 +83,7 @@ def budget_require(*, actor: Actor, budget: Budget, permission: Permission) -> N
 def budget_states(*, budgets: Sequence[Budget], now: datetime | None = None) -> list[BudgetState]:
     """Their states, in their order; a bounded number of queries. The caller has already checked access to the
     budgets."""
-    readings = budgets_read(budgets, now=now or clock.now())
+    readings = budgets_read(budgets, now=now or clock.now(), anomalies=False)
     units = units_of(budgets)
     return [
         BudgetState(

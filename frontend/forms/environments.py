@@ -11,6 +11,7 @@ from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
 from gpuaas.environments.definition import IDLE_MOST, LABELS, MOST, Definition
+from gpuaas.environments.states import Access
 
 Choices = Sequence[tuple[str, str]]
 START = "parameters."
@@ -35,6 +36,34 @@ class IdleForm(forms.Form):
     def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": "idle_%s"})
         self.fields["idle_hours"] = idle_field(definition)
+
+
+# what each policy means, beside its name
+WHO = {
+    Access.PRIVATE: "Private: only its creator",
+    Access.WORKSPACE: "Workspace: its admins and editors",
+    Access.ORGANIZATION: "Organization: they, and all members of the organization",
+    Access.PUBLIC: "Public with a key: they, and everybody who has a key",
+}
+
+
+def access_field(definition: Definition) -> forms.ChoiceField:
+    return forms.ChoiceField(
+        label="Who may open it",
+        choices=[(each.value, WHO[each]) for each in definition.access],
+        help_text="Your provider decides which of these a kind allows.",
+        error_messages={"invalid_choice": "Choose one of those that this kind allows."},
+    )
+
+
+class AccessForm(forms.Form):
+    def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "auto_id": "access_%s"})
+        self.fields["access"] = access_field(definition)
+
+
+class KeyForm(forms.Form):
+    name = RequiredText("Enter a name.", 100, label="Name", help_text="To help you recognize it.")
 
 
 class KeepForm(forms.Form):
@@ -76,6 +105,7 @@ class OrderForm(forms.Form):
                 widget=forms.NumberInput(attrs=attrs),
             )
         self.fields["idle_hours"] = idle_field(definition)
+        self.fields["access"] = access_field(definition)
         self.leaves = fields_of(definition.parameters)
         for leaf in self.leaves:
             self.fields[START + leaf.name] = field_of(leaf)
@@ -94,7 +124,7 @@ class OrderForm(forms.Form):
         """What the service takes, but the workspace."""
         data = self.cleaned_data
         sizes = {name: data[name] for name in MOST}
-        named = {name: data[name] for name in ("name", "gpu", "idle_hours")}
+        named = {name: data[name] for name in ("name", "gpu", "idle_hours", "access")}
         return {**named, "parameters": self.document, **sizes}
 
     def parameters(self) -> list[forms.BoundField]:

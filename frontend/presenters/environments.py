@@ -16,7 +16,7 @@ from gpuaas.environments.definition import LABELS, definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
 from gpuaas.environments.selectors import address_of, hours_of, operations_of, room_of, use_of
 from gpuaas.environments.services.idle import USE
-from gpuaas.environments.states import EnvironmentState
+from gpuaas.environments.states import Access, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
 from gpuaas.workspaces.models import Workspace
@@ -24,7 +24,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
 NOT_NOW = "It cannot be {verb} while it is {word}."
-DEEDS = ("start", "stop", "restart", "keep", "idle", "clone", "delete", "log")
+DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "clone", "delete", "log")
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,7 @@ def _facts(row: Environment) -> tuple[Fact, ...]:
         Fact("GPUs", gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
         Fact("Home", f"{row.home_gib} GiB"),
+        Fact("Who may open it", str(Access(row.access).label)),
         *_use_facts(row),
         Fact("Node", str(row.observed.get("node") or formats.NONE)),
         Fact("Name at the site", row.external_name),

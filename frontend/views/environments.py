@@ -24,7 +24,7 @@ from frontend.presenters import environments as shown
 from frontend.presenters import held
 from frontend.presenters.machines import may_run
 from frontend.views.usage import crumbs
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.environments import services
 from gpuaas.environments.definition import Definition, definition_read
 from gpuaas.environments.door import passes
@@ -41,6 +41,7 @@ from gpuaas.environments.selectors import (
     newest_version,
     use_of,
 )
+from gpuaas.environments.services.access import is_guest, open_require
 from gpuaas.environments.spec import environments_offered
 from gpuaas.environments.states import LIVE, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
@@ -111,7 +112,7 @@ def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "ready": bool(_choices(here, rooms)),
         "without": sorted({room.site.slug for room in rooms if not environments_offered(room.site)}),
         "workspaces_url": reverse("frontend:workspaces", args=[here.project.slug]),
-        "crumbs": _trail(here, Crumb("New")),
+        "crumbs": trail(here, Crumb("New")),
     }
     return draw_page(request, "environments/choose.html", context)
 
@@ -135,7 +136,7 @@ def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
         "chosen": chosen,
         "free": shown.free_in(chosen) if chosen is not None else (),
         "back": reverse("frontend:environment_new", args=[here.project.slug]),
-        "crumbs": _trail(
+        "crumbs": trail(
             here,
             Crumb("New", reverse("frontend:environment_new", args=[here.project.slug])),
             Crumb(found.name),
@@ -181,7 +182,7 @@ def environment_at(here: ProjectPlace, environment: uuid.UUID, permission: Permi
 environment_page, environment_action = row_doors(environment_at, "environment")
 
 
-def _trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
+def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
     index_url = reverse("frontend:environments", args=[here.project.slug])
     return (*crumbs(here, "Environments", index_url), *rest)
 
@@ -194,9 +195,9 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
         "urls": shown.urls_of(row),
         "clone_form": CloneForm(initial={"name": f"{row.name}-2"[:40]}, auto_id="clone_%s"),
         "keep_form": KeepForm(auto_id="keep_%s"),
-        "idle_form": IdleForm(initial={"idle_hours": row.idle_hours}, definition=_definition(row)),
+        "idle_form": IdleForm(initial={"idle_hours": row.idle_hours}, definition=definition_of(row)),
         "delete_title": f"Delete {row.name}?",
-        "crumbs": _trail(here, Crumb(row.name)),
+        "crumbs": trail(here, Crumb(row.name)),
         **forms,
     }
     return draw_page(request, "environments/detail.html", context)
@@ -205,7 +206,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
 show = environment_page(Permission.WORKSPACE_VIEW)(_draw)
 
 
-def _definition(row: Environment) -> Definition:
+def definition_of(row: Environment) -> Definition:
     return definition_read(row.made_of.document)
 
 
@@ -253,7 +254,7 @@ def keep(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResp
 
 @environment_action(ACCESS)
 def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
-    form = IdleForm(request.POST, definition=_definition(row))
+    form = IdleForm(request.POST, definition=definition_of(row))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, default="idle_hours"):
             found = services.environment_idle_set(
@@ -300,6 +301,9 @@ def enter(request: HttpRequest, label: str) -> HttpResponse:
         raise NotFound("there is no such page")
     if not BROWSER.fullmatch(browser):
         return redirect(address)
+    open_require(place.actor, row)
+    if row.state != EnvironmentState.READY and is_guest(place.actor, row):
+        raise Forbidden(f"{row.name} does not run now; members of its workspace can start it")
     try:
         if row.state == EnvironmentState.STOPPED and _was_idle(row) and not _looks_ahead(request):
             row = services.environment_start(actor=place.actor, environment=row)

@@ -21,6 +21,7 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "Change": "gpuaas.clusters.states.CHANGE_KINDS",
         "OfferState": "gpuaas.catalog.states.OfferState",
         "SaleState": "gpuaas.api.v1.catalog.offers.SOLD",
+        "EnvironmentAccess": "gpuaas.environments.states.Access",
         "EnvironmentKindState": "gpuaas.environments.states.KindState",
         "StepState": "gpuaas.lifecycle.operations.StepState",
         "Meter": "gpuaas.metering.models.Meter",

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Schema, Unfit, document_check, schema_compile
+from gpuaas.environments.states import Access
 
 VARIABLE: Final = r"^[A-Z][A-Z0-9_]{0,63}=.*$"
 # $(NAME) of command and arguments is the value of a variable, and each parameter is one
@@ -17,6 +18,8 @@ MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384, "home_gib": 65536}
 # what tells when it was last used: people at the door alone, or besides an API of what runs
 ACTIVITIES = ("connections", "jupyter", "code-server")
 IDLE_MOST = 720
+# where a document does not say: those who are not of the workspace come in by an operator's leave alone
+USUAL_ACCESS = [Access.WORKSPACE.value, Access.PRIVATE.value]
 LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB", "home_gib": "Home in GiB"}
 
 
@@ -76,6 +79,12 @@ DOCUMENT = schema_compile(
                 "minimum": 1,
                 "maximum": IDLE_MOST,
             },
+            "access": {
+                "type": "array",
+                "title": "Who may open it, of which tenants choose; the first is the default",
+                "items": {"type": "string", "enum": list(Access.values)},
+                "uniqueItems": True,
+            },
             "gpus": _number("gpus", 0),
             "vcpus": _number("vcpus", 2),
             "memory_gib": _number("memory_gib", 8),
@@ -88,7 +97,8 @@ DOCUMENT = schema_compile(
 @dataclass(frozen=True)
 class Definition:
     """`sizes`: what an order asks for if it says nothing else, by the names of MOST. activity: one of ACTIVITIES.
-    idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant chooses so."""
+    idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant chooses so. access: who may
+    open it, of which tenants choose; the first is the default."""
 
     image: str
     command: tuple[str, ...]
@@ -102,6 +112,16 @@ class Definition:
     parameters: Schema
     activity: str = ACTIVITIES[0]
     idle_hours: int | None = None
+    access: tuple[Access, ...] = tuple(map(Access, USUAL_ACCESS))
+
+    def access_require(self, access: str | None) -> Access:
+        """Of a tenant's choice; None is the default. Raises Invalid at `access`."""
+        if access is None:
+            return self.access[0]
+        found = next((each for each in self.access if each == access), None)
+        if found is None:
+            raise Invalid.field("access", f"this kind allows one of these: {', '.join(self.access)}")
+        return found
 
     def idle_hours_require(self, hours: int | None) -> None:
         """Of a tenant's choice; None leaves it at the kind's. Raises Invalid at `idle_hours`."""
@@ -141,6 +161,7 @@ def definition_read(document: Any) -> Definition:
         variables=variables,
         sizes={name: checked[name] for name in MOST},
         idle_hours=checked.get("idle_hours"),
+        access=tuple(map(Access, checked.get("access", USUAL_ACCESS))),
         parameters=parameters,
         **{key: checked[key] for key in ("image", "port", "readiness", "home", "user", "activity")},
     )

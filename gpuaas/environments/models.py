@@ -11,7 +11,7 @@ from gpuaas.core.claims import Claimable
 from gpuaas.core.ids import short
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
+from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.models import Provisioned
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.workspaces.models import Workspace
@@ -69,7 +69,8 @@ class Environment(Provisioned):
 
     pool: of its GPUs, null without any. observed: node, restarts, detail. label: of its host at the door, which nobody can
     guess. last_used_at: when somebody last was in by the door, to the minute. idle_hours: without use, after which it is
-    stopped, as its tenant chose; null = the kind's. kept_until: until then it is not stopped for that.
+    stopped, as its tenant chose; null = the kind's. kept_until: until then it is not stopped for that. access: who may open
+    it by the door, one of those that its kind allows.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
@@ -90,6 +91,9 @@ class Environment(Provisioned):
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     idle_hours = models.PositiveIntegerField(null=True, blank=True)
     kept_until = models.DateTimeField(null=True, blank=True)
+    access = models.CharField(
+        max_length=16, choices=Access, default=Access.WORKSPACE, db_default=Access.WORKSPACE.value
+    )
     # what a lease of its own would need
     deleted_after = enforce_at = None
 
@@ -181,16 +185,37 @@ class EnvironmentUse(Claimable):
         return f"use of {self.environment_id}"
 
 
+class DoorKey(Identified):
+    """What opens an environment that is public with a key, to a program or to people without an account. Shown once; only its
+    hash is kept."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="keys")
+    name = models.CharField(max_length=100)
+    prefix = models.CharField(max_length=12)
+    secret_hash = models.CharField(max_length=64, unique=True)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class DoorPass(models.Model):
     """One person's way into one environment, in one browser: first a ticket of seconds, then the cookie for which it was
-    exchanged, once. Only hashes are kept.
+    exchanged, once; or a cookie that was given for a key, to nobody in particular. Only hashes are kept.
 
     session_key: of the portal's session that it was given in, with which it ends; proof: as which it was signed in, so that a
     new password ends it. browser: of what the browser held when it asked.
     """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="passes")
-    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(User, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
+    key = models.ForeignKey(DoorKey, on_delete=models.CASCADE, null=True, blank=True, related_name="passes")
     session_key = models.CharField(max_length=40)
     proof = models.CharField(max_length=128)
     browser = models.CharField(max_length=64)
@@ -199,4 +224,4 @@ class DoorPass(models.Model):
     created_at = models.DateTimeField()
 
     def __str__(self) -> str:
-        return f"{self.user_id} at {self.environment_id}"
+        return f"{self.user_id or self.key_id} at {self.environment_id}"

@@ -4,26 +4,28 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.conf import settings
-from django.db.models import OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from gpuaas.catalog.models import GpuPool
 from gpuaas.core.errors import Invalid, QuotaRefused
 from gpuaas.core.rows import first_of, searched
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
+    DoorKey,
     Environment,
     EnvironmentKind,
     EnvironmentOperation,
     EnvironmentUse,
     KindVersion,
 )
-from gpuaas.environments.states import LIVE, OFF, EnvironmentState, KindState
+from gpuaas.environments.states import LIVE, OFF, Access, EnvironmentState, KindState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require, projects_for
 
@@ -76,10 +78,35 @@ def environment_get_for(
 
 
 def environment_at_for(*, actor: Actor, label: str) -> Environment:
-    """By the label of its host at the door; like `environment_get_for` for who wants to use it."""
+    """By the label of its host at the door; like `environment_get_for` for who wants to use it, and for the organization where
+    that is its policy."""
     found = first_of(environments_loaded().filter(label=label, state__in=list(LIVE)), "environment")
-    workspace_require(actor=actor, workspace=found.workspace, permission=Permission.WORKSPACE_ACCESS)
+    if found.access != Access.ORGANIZATION or not is_of_organization(actor, found):
+        workspace_require(actor=actor, workspace=found.workspace, permission=Permission.WORKSPACE_ACCESS)
     return found
+
+
+def is_of_organization(actor: Actor, row: Environment) -> bool:
+    organization = row.workspace.project.organization_id
+    people = User.objects.filter(of_organization(OuterRef("pk"), organization))
+    return actor.user_id is not None and people.filter(pk=actor.user_id).exists()
+
+
+def of_organization(user: Any, organization: Any) -> Q:
+    """Whether somebody has a role in it, or in a project of it; roles of the platform do not count. Takes expressions of the
+    query around it, or ids."""
+    direct = OrganizationMembership.objects.filter(user=user, organization=organization)
+    of_project = ProjectMembership.objects.filter(user=user, project__organization=organization)
+    return Q(Exists(direct)) | Q(Exists(of_project))
+
+
+def keys_of(*, environment: Environment) -> QuerySet[DoorKey]:
+    """Newest first, with those that were revoked."""
+    return environment.keys.select_related("created_by")
+
+
+def key_get(*, environment: Environment, key_id: uuid.UUID) -> DoorKey:
+    return first_of(environment.keys.select_related("created_by").filter(pk=key_id), "key")
 
 
 def operations_of(*, environment: Environment) -> QuerySet[EnvironmentOperation]:

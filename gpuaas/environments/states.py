@@ -61,3 +61,13 @@ class KindState(models.TextChoices):
 
     ACTIVE = "active", "Active"
     RETIRED = "retired", "Retired"
+
+
+class Access(models.TextChoices):
+    """Who may open it by the door, as long as they may at all. WORKSPACE: those who may run things in its workspace. PUBLIC:
+    they, and who has a key."""
+
+    PRIVATE = "private", "Private"
+    WORKSPACE = "workspace", "Workspace"
+    ORGANIZATION = "organization", "Organization"
+    PUBLIC = "public", "Public with a key"

@@ -24,7 +24,7 @@ from tests.billing.stage import (
     pool_stage,
 )
 from tests.clusters.host_stage import host_at
-from tests.environments.stage import row_in
+from tests.environments.stage import named
 from tests.factories.billing import invoice_make
 from tests.workspaces.stage import ready, run_now
 
@@ -49,8 +49,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "username": bob.username,
         "robot": robot_create(actor=alice, workspace=workspace, name="ci", role="edit").name,
         "machine": str(Machine.objects.create(workspace=workspace, name="old", created_at=clock.now()).pk),
-        "environment": str(row_in(workspace).pk),
-        "kind": "notebook",
+        **{name: str(value) for name, value in named(workspace).items()},
         "key": keypair_add(actor=alice, name="laptop", public_key=KEY).name,
         "site": site.slug,
         "host": host_at(site).name,

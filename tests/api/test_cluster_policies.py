@@ -41,6 +41,13 @@ def test_the_kinds_say_what_their_settings_are(program: Caller, cluster: Cluster
     assert [row["name"] for row in rows] == ["pending", "queue", "schedule", "use"]
     assert rows[0]["schema"]["properties"]["spare_workers"]["default"] == 0
     assert [row["needs_signals"] for row in rows] == [True, True, False, True]
+    assert [row["name"] for row in rows if "hours" in row["schema"]["required"]] == ["schedule"]
+
+
+def test_demand_may_have_a_floor_by_hours(program: Caller, home: str) -> None:
+    settings = {"spare_workers": 0, "hours": ["Mon-Fri 08:00-18:00 2"], "time_zone": "Europe/Berlin"}
+    made = program.post(home, {"pool": "gpu", **TERMS, "settings": settings})
+    assert (made.status, made.json["settings"]) == (201, settings)
 
 
 def test_a_policy_is_added_changed_switched_and_removed(program: Caller, home: str) -> None:
@@ -72,6 +79,8 @@ def test_a_policy_is_added_changed_switched_and_removed(program: Caller, home: s
         ({"maximum": 99}, "maximum"),
         ({"settings": {"spare_workers": -1}}, "settings.spare_workers"),
         ({"settings": []}, "settings"),
+        ({"settings": {"hours": ["Mon-Fri 08:00-18:00 2"]}}, "settings.time_zone"),
+        ({"settings": {"hours": ["Mon 8-18 2"], "time_zone": "UTC"}}, "settings.hours"),
         ({"money_month": "much"}, "money_month"),
         ({"money_month": "NaN"}, "money_month"),
         ({"money_month": "1.005"}, "money_month"),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import time_machine
 
-from gpuaas.api.throttle import Meter
+from gpuaas.core.rate import Rate
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project
 from tests.api.caller import Caller
@@ -47,7 +47,7 @@ def test_what_is_refused_does_nothing(alices: Caller, limits: None, settings: An
 
 
 def test_it_comes_back_evenly_and_who_is_quiet_is_forgotten() -> None:
-    meter = Meter()
+    meter = Rate()
     with time_machine.travel(MONDAY, tick=False) as time:
         assert [meter.seconds_to_wait("a", most=60) for _ in range(60)] == [0.0] * 60
         assert meter.seconds_to_wait("a", most=60) == 1.0

@@ -1,6 +1,7 @@
 """Budgets: read exactly, fired once, undone when no longer reached, refused beside the field when they make no sense."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -10,7 +11,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import Budget, BudgetAction, BudgetAlert
-from billing.readings import anomaly_of, reading_of
+from billing.readings import anomaly_of, budgets_read, reading_of
 from billing.selectors.budgets import (
     budget_alerts_on,
     budget_get_for,
@@ -317,6 +318,9 @@ def test_an_unusual_day_is_told_once_with_how_unusual(
     evening = NOW + timedelta(hours=10)
     assert budgets_evaluate(now=evening) == 1
     assert budgets_evaluate(now=evening + timedelta(minutes=5)) == 0
+    whole, page = (budgets_read([row], now=evening, anomalies=each)[row.pk] for each in (True, False))
+    assert whole.anomaly is not None
+    assert page == replace(whole, anomaly=None)
     (alert,) = budget_alerts_on(actor=as_alice, project=workspace.project)
     assert alert.message.startswith("7× the usual day in project weather-lm: 343.00 EUR on 2026-11-11")
     assert (alert.budget, alert.action, Hold.objects.count()) == (row, BudgetAction.NOTIFY, 0)

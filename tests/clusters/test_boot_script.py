@@ -13,6 +13,7 @@ from gpuaas.clusters.spec import spec_of
 from gpuaas.core.ids import uuid7
 from gpuaas.providers.base import boot_token
 from gpuaas.providers.openstack.clusters.guest import Guest
+from gpuaas.providers.openstack.clusters.health import console_line
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.stage import order
@@ -55,6 +56,8 @@ def run(
         "PATH": f"{tools}:{os.environ['PATH']}",
         "GPUAAS_ETC": str(etc),
         "GPUAAS_LOG": str(root / "boot.log"),
+        "GPUAAS_CONSOLE": str(root / "console"),
+        "GPUAAS_CLOCK_SECONDS": "0",
         "GPUAAS_PAUSES": "0 0 0",
         "GPUAAS_RUN": str(root),
         **more,
@@ -157,6 +160,60 @@ def test_a_report_that_could_not_be_sent_is_sent_by_the_timer(machine: Guest, tm
     assert row.stage == "failed"
     assert row.message.splitlines()[0].startswith("at the stage joined: ls failed: ")
     assert not (tmp_path / "gpuaas-unsent").exists()
+
+
+def test_a_failure_is_on_the_console_in_one_line_without_secrets(machine: Guest, tmp_path: Path) -> None:
+    """It is what the site can still read of a machine that does not reach the portal."""
+    secret = machine.secrets["agents"]
+    stages = WORKS + f"stage_join() {{ why='no mirror has {secret}'; ls /nowhere; }}\n"
+    assert run(machine, tmp_path, stages).returncode == 1
+    said = (tmp_path / "console").read_text()
+    assert (
+        said
+        == "gpuaas: at the stage joined: ls failed: ls: cannot access '/nowhere': No such file or directory\n"
+    )
+    assert run(machine, tmp_path, stages, GPUAAS_CONSOLE="/nowhere/console").returncode == 1
+
+
+def test_a_portal_that_cannot_be_reached_is_on_the_console(machine: Guest, tmp_path: Path) -> None:
+    etc = installed(machine, tmp_path)
+    text = (etc / "node.env").read_text().replace(machine.spec.boots.url, "http://127.0.0.1:9/nowhere")
+    (etc / "node.env").write_text(text)
+    assert run(machine, tmp_path, WORKS).returncode == 0
+    line = (tmp_path / "console").read_text()
+    assert line.startswith("gpuaas: the stage ready could not be reported: curl: (7) ")
+    assert console_line(f"boot: done\r\n{line}\nlogin: ")[1]
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"),
+    [
+        (-2490, "it is 41 minutes behind the portal's"),
+        (2490, "it is 41 minutes ahead of the portal's"),
+        (-8000, "it is 2 hours behind the portal's"),
+        (40 * 86_400, "it is 40 days ahead of the portal's"),
+        (-100, ""),
+        (100, ""),
+    ],
+)
+def test_a_clock_that_is_wrong_by_the_portals_ends_the_boot_first(
+    shift: int, words: str, machine: Guest, tmp_path: Path
+) -> None:
+    installed(machine, tmp_path)
+    date = tmp_path / "usr/local/sbin/date"
+    date.write_text(
+        '#!/bin/sh\ncase $1 in --date=*) exec /bin/date "$@" ;; esac\n'
+        f'if [ "$1" = +%s ]; then echo $(($(/bin/date +%s) + {shift})); else exec /bin/date "$@"; fi\n'
+    )
+    date.chmod(0o755)
+    done = run(machine, tmp_path, WORKS)
+    row = NodeBoot.objects.get()
+    if not words:
+        assert (done.returncode, row.stage) == (0, "ready")
+        return
+    assert (row.stage, row.passed) == ("failed", "")
+    first = row.message.splitlines()[0]
+    assert first == f"at the stage booted: the clock has not come right within 0 s: {words}"
 
 
 def test_a_repeated_run_and_a_lost_answer_do_no_harm(machine: Guest, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gpuaas.clusters.policies.decide import decide
 from gpuaas.clusters.policies.facts import Cap, Memory, Policy, Pool, Recommendation, Rules, Signals
 from gpuaas.clusters.policies.kinds import GpuUse, JobQueue, PendingPods, Schedule
-from gpuaas.clusters.policies.registry import kind_of
+from gpuaas.clusters.policies.registry import kind_get, kind_of, settings_check
 from gpuaas.clusters.policies.replay import GAP, Purse, Setup, State, Tick, replay
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
 from gpuaas.core.errors import Invalid
@@ -217,6 +217,54 @@ def test_what_the_kinds_want() -> None:
     assert wanted(GpuUse({"target_percent": 50}), Signals(START, 8), pool) == 4
     assert wanted(GpuUse({"target_percent": 100}), Signals(START, 8, 1, 1), pool) == 3
     assert wanted(GpuUse({"target_percent": 80}), Signals(START, 0, 1, 1), replace(pool, count=0)) == 1
+
+
+FLOOR = {"hours": ["Mon-Fri 08:00-18:00 3", "Mon 08:00-09:00 4"], "time_zone": "Europe/Berlin"}
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        PendingPods({"spare_workers": 0, **FLOOR}),
+        JobQueue({"jobs_per_worker": 1, **FLOOR}),
+        GpuUse({"target_percent": 100, **FLOOR}),
+    ],
+)
+def test_hours_are_a_floor_under_the_demand(policy: Any) -> None:
+    pool = Pool("gpu", 2, 1, 0, 9)
+    monday = datetime(2026, 3, 30, 6, tzinfo=UTC)  # 08:00 there, the day after summer time began
+    idle, busy = Signals(monday, 1), Signals(monday, 6)
+    for hour, count in ((-1, 1), (0, 4), (1, 3), (9, 3), (10, 1), (-24, 1)):
+        assert wanted(policy, idle, pool, monday + timedelta(hours=hour)) == count
+    assert wanted(policy, busy, pool, monday) == 6, "no ceiling"
+    held = policy.decide(idle, pool, monday, {}).reason
+    assert held.endswith("; Mon 08:00 in Europe/Berlin at least 4: Mon 08:00-09:00 4")
+    assert "at least" not in policy.decide(busy, pool, monday, {}).reason
+
+
+@pytest.mark.parametrize("name", ["pending", "queue", "use"])
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ({"hours": ["Mon-Fri 08:00-18:00 2"]}, "settings.time_zone"),
+        ({"hours": ["Mon-Fri 08:00-18:00 2"], "time_zone": "No/Where"}, "settings.time_zone"),
+        ({"time_zone": "No/Where"}, "settings.time_zone"),
+        ({"hours": ["8-18 2"], "time_zone": "UTC"}, "settings.hours"),
+        ({"hours": [], "time_zone": "UTC"}, "settings.hours"),
+        ({"hours": "Mon-Fri 08:00-18:00 2", "time_zone": "UTC"}, "settings.hours"),
+        ({"hours": ["Mon-Fri 08:00-18:00 2"] * 51, "time_zone": "UTC"}, "settings.hours"),
+    ],
+)
+def test_a_floor_that_cannot_be_read_is_refused_beside_its_field(
+    name: str, given: dict[str, Any], field: str
+) -> None:
+    rest = {"jobs_per_worker": 1, "target_percent": 80}
+    kind = kind_get(name)
+    needed = {key: value for key, value in rest.items() if key in kind.schema["properties"]}
+    with pytest.raises(Invalid) as caught:
+        settings_check(kind, {**needed, **given})
+    assert list(caught.value.fields) == [field]
+    assert settings_check(kind, needed).keys().isdisjoint(given), "without hours there is none"
 
 
 def hours(*lines: str, zone: str = "Europe/Berlin") -> Schedule:

@@ -185,7 +185,7 @@ def test_workers_are_drained_and_those_with_jobs_stay_until_they_end(
     demand(site, cluster, 2)
     assert report(cluster, [1, 3], 4)["workers"] == 4
     round_now(policy)
-    assert report(cluster, [1, 3], 4) == {"pool": "gpu", "workers": 1, "machines": 4}
+    assert report(cluster, [1, 3], 4) == {"pool": "gpu", "gpus": 2, "workers": 1, "machines": 4}
     round_now(policy)
     assert len(workers(settle(cluster))["gpu"]) == 4, "worker 4 was not drained yet when that was told"
     report(cluster, [1, 3], 3)
@@ -220,14 +220,14 @@ def test_who_scales_by_hand_is_told_what_ends(as_alice: Actor, cluster: Cluster)
     assert scale_warnings(cluster=cluster, counts={"gpu": 1}) == []
     report(cluster, [1, 2, 4], 4)
     assert scale_warnings(cluster=cluster, counts={"gpu": 1}) == [
-        "Jobs run on workers 2 and 4 of the pool gpu: they end when it shrinks."
+        "Work runs on workers 2 and 4 of the pool gpu: it ends when the pool shrinks."
     ]
     assert scale_warnings(cluster=cluster, counts={"gpu": 3}) == [
-        "Jobs run on worker 4 of the pool gpu: they end when it shrinks."
+        "Work runs on worker 4 of the pool gpu: it ends when the pool shrinks."
     ]
     assert scale_warnings(cluster=cluster, counts={"gpu": 5, "small": 1}) == []
     cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 1})
-    assert report(cluster, [1, 2, 4], 4) == {"pool": "gpu", "workers": 1, "machines": 4}, (
+    assert report(cluster, [1, 2, 4], 4) == {"pool": "gpu", "gpus": 2, "workers": 1, "machines": 4}, (
         "nothing new starts there"
     )
     ClusterQueue.objects.update(told_at=now() - timedelta(minutes=4))

@@ -42,7 +42,7 @@ DOCUMENT: dict[str, Any] = {
 }
 
 # what the API is sent by those who may not, and what names nothing
-NOBODYS = {"environment": uuid7(), "kind": "nothing"}
+NOBODYS = {"environment": uuid7(), "kind": "nothing", "door_key": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {
     ("environments", "POST"): {"workspace": str(uuid7()), "kind": "notebook", "name": "mine"},
     ("environment-start", "POST"): {},
@@ -50,6 +50,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("environment-restart", "POST"): {},
     ("environment", "PATCH"): {"idle_hours": 2},
     ("environment-keep", "POST"): {"until": (now() + timedelta(days=1)).isoformat()},
+    ("environment-keys", "POST"): {"name": "mine"},
     ("environment-clone", "POST"): {"name": "mine"},
     ("environment-log", "POST"): {},
     ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": DOCUMENT},
@@ -60,7 +61,8 @@ BODIES: dict[tuple[str, str], Any] = {
 
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
-    return {"environment": row_in(workspace).pk, "kind": "notebook"}
+    row = row_in(workspace)
+    return {"environment": row.pk, "kind": "notebook", "door_key": row.keys.get().pk}
 
 
 def kind(slug: str = "notebook", **changes: Any) -> EnvironmentKind:
@@ -73,7 +75,7 @@ def ordered(actor: Actor, workspace: Workspace, name: str = "lab", **wanted: Any
 
 
 def row_in(workspace: Workspace, name: str = "lab", **changes: Any) -> Environment:
-    """As the database has one, whatever its workspace does; with an operation, a step and a log."""
+    """As the database has one, whatever its workspace does; with an operation, a step, a log and a key."""
     moment, version = now(), kind().versions.earliest("number")
     about = {"project": workspace.project, "site": workspace.site, "created_by": workspace.created_by}
     sizes = {"gpus": 0, "vcpus": 1, "memory_gib": 1, "home_gib": 1}
@@ -85,6 +87,9 @@ def row_in(workspace: Workspace, name: str = "lab", **changes: Any) -> Environme
         kind="create", requested_by="alice", requested_at=moment, finished_at=moment, succeeded=True
     )
     operation.steps.create(position=0, key="home", label="Create the home volume", state="done")
+    row.keys.create(
+        name="demo", prefix="0" * 12, secret_hash=row.pk.hex, created_by=row.created_by, created_at=moment
+    )
     EnvironmentLog.objects.create(environment=row, text="listening", taken_at=moment)
     return row
 

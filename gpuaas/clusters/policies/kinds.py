@@ -17,6 +17,24 @@ WINDOW = rf"(?P<first>{DAY})(?:-(?P<last>{DAY}))? (?P<start>{CLOCK})-(?P<end>{CL
 WINDOW_SCHEMA = rf"^(?:{DAY})(?:-(?:{DAY}))? {CLOCK}-{CLOCK} [0-9]{{1,3}}$"
 
 
+TIME_ZONE: Settings = {
+    "type": "string",
+    "title": "Time zone",
+    "description": "For example Europe/Berlin; daylight saving time is observed.",
+    "maxLength": 64,
+}
+FLOOR: Settings = {
+    "hours": {
+        "type": "array",
+        "title": "At least, by hours",
+        "description": "At these hours at least so many workers, whatever the demand. One per line: Mon-Fri 08:00-18:00 4.",
+        "items": {"type": "string", "maxLength": 40, "pattern": WINDOW_SCHEMA},
+        "maxItems": 50,
+    },
+    "time_zone": {**TIME_ZONE, "description": "Of these hours, for example Europe/Berlin."},
+}
+
+
 def per(amount: int, each: int) -> int:
     """How many of `each` hold `amount`, rounded up."""
     return -(-amount // each)
@@ -36,18 +54,21 @@ class PendingPods:
                 "minimum": 0,
                 "maximum": 100,
                 "default": 0,
-            }
+            },
+            **FLOOR,
         },
     }
 
     def __init__(self, settings: Settings) -> None:
         self.spare: int = settings["spare_workers"]
+        self.floor = _Hours(settings)
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
-        del now, memory
+        del memory
         wanted = per(signals.demand_gpus, pool.gpus) + self.spare
         words = f"{signals.used_gpus} GPUs are used and {signals.pending_gpus} are requested"
-        return Recommendation(wanted, f"{words}, plus {self.spare} spare workers" if self.spare else words)
+        words = f"{words}, plus {self.spare} spare workers" if self.spare else words
+        return self.floor.under(wanted, words, now)
 
 
 class JobQueue:
@@ -65,19 +86,20 @@ class JobQueue:
                 "minimum": 1,
                 "maximum": 1000,
                 "default": 1,
-            }
+            },
+            **FLOOR,
         },
     }
 
     def __init__(self, settings: Settings) -> None:
         self.jobs: int = settings["jobs_per_worker"]
+        self.floor = _Hours(settings)
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
-        del now, memory
+        del memory
         wanted = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs)
-        return Recommendation(
-            wanted, f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used"
-        )
+        words = f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used"
+        return self.floor.under(wanted, words, now)
 
 
 class GpuUse:
@@ -95,22 +117,23 @@ class GpuUse:
                 "minimum": 10,
                 "maximum": 100,
                 "default": 80,
-            }
+            },
+            **FLOOR,
         },
     }
 
     def __init__(self, settings: Settings) -> None:
         self.target: int = settings["target_percent"]
+        self.floor = _Hours(settings)
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
-        del now, memory
+        del memory
         wanted = per(signals.used_gpus * 100, pool.gpus * self.target)
         if signals.pending_gpus and wanted <= pool.count:
             wanted = pool.count + 1  # all are taken, and more is wanted than the share can show
         share = signals.used_gpus * 100 // pool.capacity if pool.capacity else 0
-        return Recommendation(
-            wanted, f"{share}% of {pool.capacity} GPUs are allocated, the target is {self.target}%"
-        )
+        words = f"{share}% of {pool.capacity} GPUs are allocated, the target is {self.target}%"
+        return self.floor.under(wanted, words, now)
 
 
 class Schedule:
@@ -130,33 +153,48 @@ class Schedule:
                 "items": {"type": "string", "maxLength": 40, "pattern": WINDOW_SCHEMA},
                 "maxItems": 50,
             },
-            "time_zone": {
-                "type": "string",
-                "title": "Time zone",
-                "description": "For example Europe/Berlin; daylight saving time is observed.",
-                "maxLength": 64,
-            },
+            "time_zone": TIME_ZONE,
         },
     }
 
     def __init__(self, settings: Settings) -> None:
+        self.hours = _Hours(settings)
+
+    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
+        del signals, memory
+        words, window = self.hours.at(now)
+        if window is None:
+            return Recommendation(pool.minimum, f"{words}: no hours are configured, so the minimum applies")
+        return Recommendation(window.count, f"{words}: {window.line}")
+
+
+class _Hours:
+    """`hours` in `time_zone`. Raises Invalid; both may be missing, but not the time zone of hours."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.windows = [_Window(line) for line in settings.get("hours", ())]
+        if self.windows and "time_zone" not in settings:
+            raise Invalid.field("time_zone", "the hours need a time zone; write, for example, Europe/Berlin")
         try:
-            self.zone = ZoneInfo(settings["time_zone"])
+            self.zone = ZoneInfo(settings.get("time_zone", "UTC"))
         except (KeyError, ValueError, OSError) as error:
             raise Invalid.field(
                 "time_zone", "unknown time zone; write, for example, Europe/Berlin"
             ) from error
-        self.windows = [_Window(line) for line in settings["hours"]]
 
-    def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
-        del signals, memory
+    def at(self, now: datetime) -> tuple[str, "_Window | None"]:
+        """The local time in words, and of the windows that are open then the one with most workers."""
         local = now.astimezone(self.zone)
-        words = f"{DAYS[local.weekday()]} {local:%H:%M} in {self.zone.key}"
         open_now = [window for window in self.windows if window.holds(local)]
-        if not open_now:
-            return Recommendation(pool.minimum, f"{words}: no hours are configured, so the minimum applies")
-        most = max(open_now, key=lambda window: window.count)
-        return Recommendation(most.count, f"{words}: {most.line}")
+        most = max(open_now, key=lambda window: window.count, default=None)
+        return f"{DAYS[local.weekday()]} {local:%H:%M} in {self.zone.key}", most
+
+    def under(self, wanted: int, reason: str, now: datetime) -> Recommendation:
+        """`wanted`, or what these hours keep at least."""
+        words, window = self.at(now)
+        if window is None or window.count <= wanted:
+            return Recommendation(wanted, reason)
+        return Recommendation(window.count, f"{reason}; {words} at least {window.count}: {window.line}")
 
 
 class _Window:

@@ -19,8 +19,8 @@ from gpuaas.clusters.models import (
     ScalingPolicy,
 )
 from gpuaas.clusters.policies.decide import decide
-from gpuaas.clusters.policies.facts import Cap, Decision, Pool, Rules, Signals
-from gpuaas.clusters.policies.registry import policy_make
+from gpuaas.clusters.policies.facts import Cap, Decision, Memory, Pool, Rules, Signals
+from gpuaas.clusters.policies.registry import kinds, policy_make
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
 from gpuaas.clusters.reconcile import growth
 from gpuaas.clusters.room import room_after
@@ -31,7 +31,7 @@ from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
 from gpuaas.core.claims import ClaimLost, claimed, release
 from gpuaas.core.clock import whole_second
-from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
 from gpuaas.lifecycle.visits import CLAIM_SECONDS
 from tenants.actors import SYSTEM
 
@@ -75,7 +75,13 @@ def _work(purse: Purse, row: ScalingPolicy) -> None:
 
 
 def _not_run(row: ScalingPolicy, error: GpuaasError) -> None:
+    """What people can do something about is a line in their log, once an hour: a head that reports nothing."""
     log.warning("policy_not_run", policy=str(row.pk), code=error.code, message=error.message)
+    cluster, count, at = row.pool.cluster, row.pool.count, whole_second(clock.now())
+    if row.enabled and isinstance(error, NotFound):
+        words = f"Nothing was decided: {error.message}"
+        decision = Decision(count, count, count, words, Memory(), broken=True)
+        _write(row, cluster, Signals(at), decision, Allowance())
     release(row, due_at=clock.now() + EVERY)
 
 
@@ -85,14 +91,19 @@ def samples_prune(*, now: datetime) -> int:
 
 
 def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
-    """Only the time for a driver that reports no demand."""
+    """Only the time where no demand is reported and the policy needs none. Raises NotFound where it needs it."""
     driver = signals_driver_of(cluster)
     if driver is None:
         return Signals(whole_second(clock.now()))
     signals = {one.pool: one for one in driver.signals(spec_whole(cluster))}
-    mine = signals.get(row.pool.name)
+    mine, kind = signals.get(row.pool.name), kinds().get(row.kind)
+    if mine is None and kind is not None and kind.needs_signals:
+        raise NotFound(
+            "the cluster has never reported its demand; if an earlier version of the portal created it, it does not: choose "
+            "a policy by hours of the week, or order another cluster"
+        )
     if mine is None:
-        raise Conflict("the cluster reports nothing about this pool")
+        return Signals(whole_second(clock.now()))
     counted = (mine.used_gpus, mine.pending_gpus, mine.queued)
     return Signals(whole_second(clock.now()), *counted, least=mine.least, drain=mine.drain)
 

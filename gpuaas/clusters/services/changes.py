@@ -100,7 +100,9 @@ def scale_warnings(*, cluster: Cluster, counts: Mapping[str, int]) -> list[str]:
         if ending:
             which = "worker" if len(ending) == 1 else "workers"
             numbers = " and ".join(filter(None, [", ".join(map(str, ending[:-1])), str(ending[-1])]))
-            found.append(f"Jobs run on {which} {numbers} of the pool {pool.name}: they end when it shrinks.")
+            found.append(
+                f"Work runs on {which} {numbers} of the pool {pool.name}: it ends when the pool shrinks."
+            )
     return found
 
 

@@ -1,6 +1,5 @@
 """Boot reports of machines of clusters: authorized by a token for one boot of one machine, each stage once."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import NoReturn
@@ -17,11 +16,10 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict, Unauthorized
 from gpuaas.core.rotation import column_rotate
+from gpuaas.core.terminal import plain
 from gpuaas.providers.base import BootClaim, PoolSignals, QueueClaim, Stage, boot_claim, queue_claim
 
 MESSAGE_MOST = 4000
-TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)?|\x1b[()][A-Z0-9]|\x1b.")
-CONTROLS = dict.fromkeys({*range(32), 127} - {ord("\n"), ord("\t")})
 COUNTED = ("pool", "used_gpus", "pending_gpus", "queued")
 REPORTING = LIVE - {ClusterState.DELETING}
 
@@ -41,7 +39,7 @@ def node_report(*, token: str, stage: Stage, message: str = "") -> NodeBoot:
             raise Conflict(f"the stage {stage} was already reported", detail={"stage": stage.value})
         row = row or NodeBoot(cluster=cluster, node=claim.node, boot=claim.boot)
         row.passed, row.stage = row.stage, stage.value
-        row.message, row.reported_at = _plain(message)[-MESSAGE_MOST:], clock.now()
+        row.message, row.reported_at = plain(message)[-MESSAGE_MOST:], clock.now()
         row.save()
         Cluster.objects.filter(pk=cluster.pk).update(due_at=clock.now())
         cluster_wake(cluster)
@@ -50,10 +48,11 @@ def node_report(*, token: str, stage: Stage, message: str = "") -> NodeBoot:
 
 @dataclass(frozen=True)
 class PoolOrder:
-    """For the head: workers with numbers above `workers` accept no jobs; those above `machines` are gone once they do
-    not respond."""
+    """For the head: a pool of workers with `gpus` each. Those with numbers above `workers` accept no work; those above
+    `machines` are gone once they do not respond."""
 
     pool: str
+    gpus: int
     workers: int
     machines: int
 
@@ -66,7 +65,7 @@ def queue_report(*, token: str, pools: Sequence[PoolSignals]) -> tuple[ClusterQu
     if claim is None or not _is_sealed(claim):
         _refuse()
     known = ClusterPool.objects.filter(cluster=claim.cluster, cluster__state__in=REPORTING)
-    rows = {row.name: row for row in known.select_related("cluster", "policy")}
+    rows = {row.name: row for row in known.select_related("cluster", "policy", "flavor").order_by("pk")}
     if not rows:
         _refuse()
     drains = {name: _drain_of(row) for name, row in rows.items()}
@@ -96,7 +95,7 @@ def _drain_of(pool: ClusterPool) -> Drain | None:
 def _order_of(pool: ClusterPool, drain: Drain | None) -> PoolOrder:
     count = 0 if is_asleep(pool.cluster) else pool.count
     workers = count if drain is None else min(count, drain.above)
-    return PoolOrder(pool.name, workers, max(count, pool.confirmed))
+    return PoolOrder(pool.name, pool.flavor.gpus, workers, max(count, pool.confirmed))
 
 
 def seeds_rotate() -> int:
@@ -119,13 +118,6 @@ def _lock(claim: BootClaim) -> Cluster:
     if cluster is None:
         _refuse()
     return cluster
-
-
-def _plain(message: str) -> str:
-    """Readable text: programs on a machine may write terminal sequences. Of a line that was overwritten, the end is
-    used."""
-    lines = [line.rstrip("\r").rpartition("\r")[2] for line in TERMINAL.sub("", message).split("\n")]
-    return "\n".join(lines).translate(CONTROLS)
 
 
 def _refuse() -> NoReturn:

@@ -1,25 +1,28 @@
 """The desk as an ASGI application, on a socket of this machine that only Envoy opens."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
 from gpuaas.core.errors import GpuaasError
-from gpuaas.environments.door.desk import Answer, Asked, Desk
+from gpuaas.environments.door.desk import Asked, Desk, is_own
+from gpuaas.environments.door.pages import Answer
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+SECONDS, MOST = 10, 1024
 log = structlog.get_logger(__name__)
 
 
 def app_of(desk: Desk) -> Callable[[dict[str, Any], Receive, Send], Awaitable[None]]:
     async def app(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        del receive
         if scope["type"] != "http":
             return
         try:
-            answer = await desk.answer(asked_of(scope))
+            posted = await _posted(receive) if scope["method"] == "POST" and is_own(_path(scope)) else ""
+            answer = await desk.answer(asked_of(scope, posted))
         except Exception as error:  # noqa: BLE001  the database is away, or worse: nobody gets in, and Envoy is told so
             log.warning(
                 "door_not_asked",
@@ -35,7 +38,24 @@ def app_of(desk: Desk) -> Callable[[dict[str, Any], Receive, Send], Awaitable[No
     return app
 
 
-def asked_of(scope: dict[str, Any]) -> Asked:
+async def _posted(receive: Receive) -> str:
+    """Of a form of the door. Of more than it can be nothing; it is not waited for longer than SECONDS."""
+    body = b""
+    async with asyncio.timeout(SECONDS):
+        while len(body) <= MOST:
+            part = await receive()
+            body += bytes(part.get("body", b""))
+            if not part.get("more_body"):
+                return body.decode("latin-1")
+    return ""
+
+
+def _path(scope: dict[str, Any]) -> str:
+    raw: bytes = scope["raw_path"]
+    return raw.decode("latin-1")
+
+
+def asked_of(scope: dict[str, Any], posted: str) -> Asked:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
@@ -44,8 +64,9 @@ def asked_of(scope: dict[str, Any]) -> Asked:
     return Asked(
         method=scope["method"],
         host=headers.get("host", ""),
-        path=scope["raw_path"].decode("latin-1"),
+        path=_path(scope),
         query=scope["query_string"].decode("latin-1"),
         headers=headers,
         for_page="x-gpuaas-answer" in headers,
+        posted=posted,
     )

@@ -5,36 +5,44 @@ The answer about a pass is remembered for SECONDS. Whatever is not known to be a
 
 import base64
 import binascii
+import math
 import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from html import escape
 from posixpath import normpath
 from typing import Final
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import parse_qs, quote, unquote, urlencode
 
+from gpuaas.core.rate import Rate
+from gpuaas.core.request import RequestInfo
+from gpuaas.environments.door import pages
 from gpuaas.environments.door.envoy import OWN
-from gpuaas.environments.door.passes import Admission, Verdict, hashed
+from gpuaas.environments.door.pages import SILENT, Answer, nowhere, page
+from gpuaas.environments.door.passes import Admission, Verdict
+from gpuaas.environments.services.access import KEY_FORM, hashed
 
 SECONDS: Final = 2.0
 LABEL: Final = re.compile(r"[0-9a-f]{32}")
 SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+BEARER: Final = re.compile(r"(?i:bearer) +(\S+)")
 # __Host-: bound to one host by the browser, which lets no other host set or read it
 PREFIX: Final = "__Host-gpuaas-"
 PASS, WAY = f"{PREFIX}pass", f"{PREFIX}way"
 ENTRANCE: Final = "/open/{label}/"  # of the portal
+ENTER, BY_KEY = f"{OWN}/enter", f"{OWN}/key"
 WAY_SECONDS, PATH_MOST = 600, 1500
+# secrets that are not known here, of one kind and from one network, for which the database is asked in a minute
+TRIES = 60
 READS: Final = frozenset({"GET", "HEAD"})
 FRAMES: Final = frozenset({"iframe", "frame", "object", "embed", "fencedframe"})
-Headers = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Asked:
     """headers: by their name in lower case, of one that came twice the values with commas, of cookies with semicolons.
-    for_page: not whether it may go on, but what is answered."""
+    for_page: not whether it may go on, but what is answered. posted: the form, at an address of the door."""
 
     method: str
     host: str
@@ -42,6 +50,7 @@ class Asked:
     query: str
     headers: Mapping[str, str]
     for_page: bool = False
+    posted: str = ""
 
     @property
     def cookies(self) -> list[str]:
@@ -50,6 +59,22 @@ class Asked:
     def cookie(self, name: str) -> str:
         """The first, "" without."""
         return next((each.partition("=")[2] for each in self.cookies if each.partition("=")[0] == name), "")
+
+    @property
+    def key(self) -> str:
+        """The one that it shows, "" without."""
+        found = BEARER.fullmatch(self.headers.get("authorization", ""))
+        return found[1] if found and KEY_FORM.fullmatch(found[1]) else ""
+
+    @property
+    def network(self) -> str:
+        """Of the client, as Envoy sees it."""
+        return RequestInfo(ip=self.address).network
+
+    @property
+    def address(self) -> str | None:
+        """What the client says by that name is dropped before; behind the first Envoy adds itself where it asks."""
+        return self.headers.get("x-forwarded-for", "").partition(",")[0].strip() or None
 
     @property
     def is_socket(self) -> bool:
@@ -74,95 +99,149 @@ class Asked:
         return not goes or self.headers.get("sec-fetch-dest") in FRAMES
 
 
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    headers: Headers = field(default_factory=list)
-    body: str = ""
+class TooOften(Exception):
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
 
 
-Find = Callable[[str, str], Awaitable[Admission | None]]
-Exchange = Callable[[str, str, str], Awaitable[str | None]]
+Find = Callable[[str, str, bool, str | None], Awaitable[Admission | None]]
+Exchange = Callable[[str, str, str, str | None], Awaitable[str | None]]
+ByKey = Callable[[str, str, str | None], Awaitable[str | None]]
 
 
 @dataclass
 class Desk:
-    """find: a pass by label and hash of its cookie. exchange: label, ticket and the browser's secret for a cookie."""
+    """find: by label and hash, of a pass's cookie or (true) of a key. exchange: label, ticket and the browser's secret for a
+    cookie. by_key: label and key for one. Each is told the client's address."""
 
     domain: str
     portal: str
     find: Find
     exchange: Exchange
-    # by the hash of the cookie: what was found, and when
+    by_key: ByKey
+    # by the hash of what was shown: what was found, and when
     seen: dict[str, tuple[Admission, float]] = field(default_factory=dict)
+    # labels by hashes of what was shown since somebody last took note of it: what is remembered asks no database
+    used: dict[str, str] = field(default_factory=dict)
+    rate: Rate = field(default_factory=Rate)
 
     async def answer(self, asked: Asked) -> Answer:
         label = self.label_of(asked.host)
         if label is None:
-            return _nowhere()
-        if is_own(asked.path):
-            return await self._own(label, asked) if asked.for_page else _nowhere()
-        if asked.is_foreign:
-            return _page(403, "Refused", "Another site asked for this in your name.")
-        found = await self._found(label, asked.cookie(PASS))
+            return nowhere()
+        own = is_own(asked.path)
+        if own and not asked.for_page:
+            return nowhere()
+        if asked.is_foreign and asked.path != ENTER:
+            return page(403, "Refused", "Another site asked for this in your name.")
+        if has_key(f"{asked.path}?{asked.query}"):
+            return page(
+                400, "Refused", "An address with a key in it stays in histories and logs. Revoke that key."
+            )
+        try:
+            return await (self._own(label, asked) if own else self._passed(label, asked))
+        except TooOften as error:
+            if asked.is_page and not own and not asked.key:
+                return self._sign_in(label, asked)
+            return pages.later(math.ceil(error.seconds))
+
+    async def _passed(self, label: str, asked: Asked) -> Answer:
+        found = await self._found(label, asked)
         verdict = found.verdict if found is not None else Verdict.ENDED
         if found is None or verdict is Verdict.ENDED:
             return self._sign_in(label, asked)
         if verdict is Verdict.OUTSIDER:
-            return _nowhere()
+            return nowhere()
         if verdict is Verdict.ASLEEP:
             return (
                 self._sign_in(label, asked)
-                if asked.is_page
-                else _page(503, "Not running", "Start the environment first.")
+                if asked.is_page and not found.key
+                else page(503, "Not running", "The environment has to be started first.")
             )
-        if asked.for_page:
-            # it is ready, and Envoy is about to be told
-            answer = _page(503, "One moment", "The environment is about to answer.")
-            return Answer(503, [*answer.headers, ("refresh", "1"), ("retry-after", "1")], answer.body)
-        return _onward(asked, found)
+        return pages.moment() if asked.for_page else _onward(asked, found)
 
     def label_of(self, host: str) -> str | None:
         label, _, domain = host.partition(".")
         ours = domain.lower().partition(":")[0] == self.domain.partition(":")[0]
         return label if ours and LABEL.fullmatch(label) else None
 
-    def remember(self, cookie: str, found: Admission) -> None:
-        """By the hash of the cookie. One that no longer admits is forgotten, so that the next request asks anew."""
+    def remember(self, found: Admission) -> None:
+        """One that no longer admits is forgotten, so that the next request asks anew."""
         if found.verdict is Verdict.ADMITTED:
-            self.seen[cookie] = found, time.monotonic()
+            self.seen[found.secret] = found, time.monotonic()
         else:
-            self.seen.pop(cookie, None)
+            self.seen.pop(found.secret, None)
 
-    async def _found(self, label: str, cookie: str) -> Admission | None:
-        if not SECRET.fullmatch(cookie):
+    def _count(self, caller: str) -> None:
+        """A try, before the database is asked. Raises TooOften."""
+        if wait := self.rate.seconds_to_wait(caller, most=TRIES):
+            raise TooOften(wait)
+
+    async def _found(self, label: str, asked: Asked) -> Admission | None:
+        """By the key, where one is shown, else by the pass. Known ones are never slowed by somebody else's tries."""
+        by_key, shown = bool(asked.key), asked.key or asked.cookie(PASS)
+        if not by_key and not SECRET.fullmatch(shown):
             return None
-        key = hashed(cookie)
-        known, since = self.seen.get(key, (None, 0.0))
+        secret = hashed(shown)
+        known, since = self.seen.get(secret, (None, 0.0))
         if known is None or time.monotonic() - since >= SECONDS:
-            known = await self.find(label, key)
+            caller = "" if known else f"{'key' if by_key else 'pass'} {asked.network}"
+            if caller:
+                self._count(caller)
+            try:
+                known = await self.find(label, secret, by_key, asked.address)
+            except Exception:
+                self.rate.take_back(caller)
+                raise
             if known is None:
-                self.seen.pop(key, None)
+                self.seen.pop(secret, None)
                 return None
-            self.remember(key, known)
-        return known if known.label == label else None
+            self.remember(known)
+            if caller and known.verdict is Verdict.ADMITTED:
+                self.rate.take_back(caller)
+        if known.label != label:
+            return None
+        if known.verdict is Verdict.ADMITTED:
+            self.used[secret] = label
+        return known
 
     async def _own(self, label: str, asked: Asked) -> Answer:
-        """The way back from the portal, with a ticket."""
-        if asked.path != f"{OWN}/enter" or asked.method not in READS:
-            return _nowhere()
+        """The way back from the portal, with a ticket; and the form for a key."""
+        if asked.path == BY_KEY:
+            return await self._by_key(label, asked)
+        if asked.path != ENTER or asked.method not in READS:
+            return nowhere()
         browser, path = _way_read(asked.cookie(WAY))
-        ticket = asked.query.removeprefix("ticket=")
-        cookie = await self.exchange(label, ticket, browser) if browser and SECRET.fullmatch(ticket) else None
+        ticket, cookie = asked.query.removeprefix("ticket="), None
+        if browser and SECRET.fullmatch(ticket):
+            self._count(f"ticket {asked.network}")
+            cookie = await self.exchange(label, ticket, browser, asked.address)
         if cookie is None:
             words = 'This way in was used already, or is too old. <a href="/">Open the environment again.</a>'
-            return _page(403, "Not opened", words)
+            return page(403, "Not opened", words)
         return Answer(303, [_set(PASS, cookie), ("location", path), *SILENT])
+
+    async def _by_key(self, label: str, asked: Asked) -> Answer:
+        """The form is the same for every host, whether there is one or not. What is sent is a try, right or wrong."""
+        if asked.method in READS:
+            return pages.key_form()
+        if asked.method != "POST":
+            return nowhere()
+        shown = parse_qs(asked.posted).get("key", [""])[0].strip()
+        cookie = None
+        if KEY_FORM.fullmatch(shown):
+            self._count(f"form {asked.network}")
+            cookie = await self.by_key(label, shown, asked.address)
+        if cookie is None:
+            return pages.key_form("This key does not open this address.")
+        return Answer(303, [_set(PASS, cookie), ("location", "/"), *SILENT])
 
     def _sign_in(self, label: str, asked: Asked) -> Answer:
         """To the portal and back to the path that was asked for. A program is told that it has to."""
-        if not asked.is_page:
-            return _page(401, "Not signed in", "Open the environment in a browser first.")
+        if asked.key or not asked.is_page:
+            return page(
+                401, "Not signed in", "Open the environment in a browser first, or send a key that opens it."
+            )
         browser, _ = _way_read(asked.cookie(WAY))  # kept, so that two windows may be on their way at once
         browser = browser or secrets.token_urlsafe(32)
         path = f"{asked.path}?{asked.query}" if asked.query else asked.path
@@ -172,24 +251,31 @@ class Desk:
         return Answer(303, [_set(WAY, way, f"; Max-Age={WAY_SECONDS}"), ("location", there), *SILENT])
 
 
-# what the door itself says stays in no cache, and tells nobody where it was said
-SILENT: Headers = [("cache-control", "no-store"), ("referrer-policy", "no-referrer")]
-
-
 def is_own(path: str) -> bool:
     """However it is written: a pod must not be asked for it by another spelling."""
     plain = normpath("/" + unquote(unquote(path)).replace("\\", "/").lstrip("/")).lower()
     return f"{plain}/".startswith(f"{OWN}/")
 
 
+def has_key(text: str) -> bool:
+    """Whether what may be one stands anywhere in it: right or wrong, it is for no pod and for no log."""
+    return KEY_FORM.search(unquote(text)) is not None
+
+
 def _onward(asked: Asked, found: Admission) -> Answer:
-    """Without the door's cookies; `x-envoy-…` takes the header away where nothing else is in it."""
-    others = [each for each in asked.cookies if PREFIX not in each]
-    headers = [("x-gpuaas-user", quote(found.user, safe="@.+-_"))]
+    """Without the door's cookies and keys; `x-envoy-…` takes a header away where nothing else is in it."""
+    others = [each for each in asked.cookies if PREFIX not in each and not has_key(each)]
+    name, whose = ("x-gpuaas-key", found.key) if found.key else ("x-gpuaas-user", found.user)
+    headers, gone = (
+        [(name, quote(whose, safe="@.+-_"))],
+        ["authorization"] if has_key(asked.headers.get("authorization", "")) else [],
+    )
     if others:
         headers.append(("cookie", "; ".join(others)))
     else:
-        headers.append(("x-envoy-auth-headers-to-remove", "cookie"))
+        gone.append("cookie")
+    if gone:
+        headers.append(("x-envoy-auth-headers-to-remove", ",".join(gone)))
     return Answer(200, headers)
 
 
@@ -213,15 +299,3 @@ def _way_read(value: str) -> tuple[str, str]:
 
 def _set(name: str, value: str, more: str = "") -> tuple[str, str]:
     return "set-cookie", f"{name}={value}; Path=/; Secure; HttpOnly; SameSite=Lax{more}"
-
-
-def _nowhere() -> Answer:
-    return _page(404, "Not found", "There is nothing here, or nothing for you.")
-
-
-def _page(status: int, title: str, words: str) -> Answer:
-    """words: HTML."""
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-    style = "<style>body{font:1rem system-ui;margin:4rem auto;max-width:32rem;padding:0 1rem;color-scheme:light dark}</style>"
-    body = f"{head}{style}<h1>{escape(title)}</h1><p>{words}</p></html>"
-    return Answer(status, [("content-type", "text/html; charset=utf-8"), *SILENT], body)

@@ -20,11 +20,11 @@ LISTENERS, CLUSTERS, SECRETS = "listeners.json", "clusters.json", "secrets.json"
 CERTIFICATE, KEY, TLS = "certificate.pem", "key.pem", "tls"
 # what the portal is told of a request. Not `upgrade`: its server would take the question for a WebSocket
 ASKED = (
-    *("cookie", "authorization", "accept", "origin", "sec-websocket-version"),
+    *("cookie", "authorization", "accept", "origin", "sec-websocket-version", "x-forwarded-for"),
     *("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"),
 )
 # what the portal's answer sets in a request that goes on to the pod
-SET = ("cookie", "x-gpuaas-user")
+SET = ("cookie", "x-gpuaas-user", "x-gpuaas-key")
 # names by which somebody could claim to be somebody; what is true of them is set again behind
 CLAIMED = ("x-forwarded-", "x-gpuaas-", "x-envoy-", "x-auth-request-", "x-remote-")
 CLAIMS = ("forwarded", "x-real-ip", "remote-user", "x-original-url", "x-rewrite-url")
@@ -37,6 +37,8 @@ DRAIN_SECONDS = 1
 ASK_OPEN = (
     b"GET /stats?usedonly&filter=upstream_rq_active$ HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n"
 )
+# a whole key is more than Envoy takes as an expression
+KEY_IN_PATH = ".*gpk_[0-9a-f]{12}_.*"
 OPEN = re.compile(r"^cluster\.([0-9a-f]{32})\.upstream_rq_active: [1-9]", re.MULTILINE)
 
 
@@ -193,7 +195,7 @@ def _manager(name: str, hosts: list[Object]) -> Object:
             )
         ],
         upgrade_configs=[{"upgrade_type": "websocket"}],
-        access_log=[_log()],
+        access_log=[_log(with_key=False), _log(with_key=True)],
         http_filters=[
             _authorization(),
             _typed(
@@ -238,24 +240,28 @@ def _own(prefix: str) -> Object:
     }
 
 
-def _log() -> Object:
-    """Without the query, which may have a ticket or a key."""
+def _log(*, with_key: bool) -> Object:
+    """Without the query, which may have a ticket; and without the path where somebody wrote a key into the address, which is
+    refused whatever the key."""
+    in_address = {"string_match": {"safe_regex": {"regex": KEY_IN_PATH}}}
+    header = {"name": ":path", **in_address, "invert_match": not with_key}
     line = {
         "time": "%START_TIME%",
         "host": "%REQ(:authority)%",
         "method": "%REQ(:method)%",
-        "path": "%PATH(NQ:PATH)%",
+        "path": "a key" if with_key else "%PATH(NQ:PATH)%",
         "status": "%RESPONSE_CODE%",
         "flags": "%RESPONSE_FLAGS%",
         "ms": "%DURATION%",
         "sent": "%BYTES_SENT%",
         "client": "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
     }
-    return _typed(
+    log = _typed(
         "envoy.access_loggers.stdout",
         "extensions.access_loggers.stream.v3.StdoutAccessLog",
         log_format={"json_format": line},
     )
+    return {**log, "filter": {"header_filter": {"header": header}}}
 
 
 def _cluster(name: str, way: Path, *, idle: str = "55s") -> Object:

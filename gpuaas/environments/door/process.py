@@ -26,20 +26,30 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError
 
+from gpuaas.core.request import RequestInfo, current_request
 from gpuaas.environments.door import envoy, ways
 from gpuaas.environments.door.app import app_of
 from gpuaas.environments.door.desk import Desk
 from gpuaas.environments.door.envoy import Place, Route
-from gpuaas.environments.door.passes import Admission, Verdict, admissions, ticket_use, use_note
+from gpuaas.environments.door.passes import (
+    Admission,
+    Verdict,
+    admissions,
+    admissions_by_key,
+    key_note,
+    key_use,
+    ticket_use,
+    use_note,
+)
 from gpuaas.environments.door.threads import in_thread
-from gpuaas.environments.models import DoorPass, Environment
+from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.states import EnvironmentState
 
 log = structlog.get_logger(__name__)
 # somebody who may no longer stay is out after it, the second in which Envoy ends connections, and what both take
 LOOK_SECONDS = 1.5
 AGAIN_SECONDS = 1.0
-# how often it is noted who stays in by a connection that is open
+# how often it is noted who is in
 OPEN_SECONDS, OPEN_MOST = 20.0, 10.0
 # Envoy ends with who started it, however that ended
 TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv[1], sys.argv[1:])"
@@ -68,13 +78,13 @@ class Door:
     # by label
     ways: dict[str, asyncio.Server] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
-    # passes with which somebody came in, with label and cookie: by them connections may be open for days
-    inside: dict[int, tuple[str, str]] = field(default_factory=dict)
+    # labels by hashes of the passes and keys with which somebody came in: by them connections may be open for days
+    inside: dict[str, str] = field(default_factory=dict)
     noted: float = 0.0
     written: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.desk = Desk(self.place.domain, settings.PUBLIC_URL, self._find, _exchange)
+        self.desk = Desk(self.place.domain, settings.PUBLIC_URL, self._find, _exchange, _by_key)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -112,10 +122,11 @@ class Door:
 
     # -- what is asked -----------------------------------------------------------------------------------------------
 
-    async def _find(self, label: str, cookie: str) -> Admission | None:
-        found = await in_thread(_entered, label, cookie)
+    async def _find(self, label: str, secret: str, by_key: bool, client: str | None) -> Admission | None:  # noqa: FBT001  as `Find`
+        with _asked_by(client):
+            found = await in_thread(_entered, label, secret, by_key=by_key)
         if found is not None and found.verdict is Verdict.ADMITTED:
-            self.inside[found.pk] = label, cookie
+            self.inside[secret] = label
         return found
 
     # -- what changes ------------------------------------------------------------------------------------------------
@@ -134,20 +145,28 @@ class Door:
         # more may come in meanwhile
         inside = dict(self.inside)
         ready, found = await in_thread(_round, list(inside))
-        seen = {each.pk: each for each in found}
-        for pk, (label, cookie) in inside.items():
-            if pk in seen:
-                self.desk.remember(cookie, seen[pk])
-            if pk not in seen or seen[pk].verdict is not Verdict.ADMITTED:
-                del self.inside[pk]
-                self.desk.seen.pop(cookie, None)
+        seen = {each.secret: each for each in found}
+        for secret, label in inside.items():
+            if secret in seen:
+                self.desk.remember(seen[secret])
+            if secret not in seen or seen[secret].verdict is not Verdict.ADMITTED:
+                del self.inside[secret]
+                self.desk.seen.pop(secret, None)
                 self.generations[label] = self.generations.get(label, 0) + 1
         await self._ways(ready)
         self._tell()
         if time.monotonic() - self.noted >= OPEN_SECONDS:
             self.noted = time.monotonic()
-            if using := [ready[label] for label in await self._open() if label in ready]:
-                await in_thread(use_note, using)
+            await self._note(ready)
+
+    async def _note(self, ready: dict[str, uuid.UUID]) -> None:
+        """Who is in by an open connection, or has asked for something since the last time."""
+        used = dict(self.desk.used)
+        labels = {*await self._open(), *used.values()} & ready.keys()
+        if labels:
+            await in_thread(_noted, [ready[label] for label in labels], list(used))
+        for secret in used:
+            self.desk.used.pop(secret, None)
 
     async def _open(self) -> set[str]:
         """Labels with requests under way, which open WebSockets are; connections that Envoy only keeps are none. Nothing while
@@ -160,6 +179,8 @@ class Door:
                     return envoy.open_in((await reader.read(-1)).decode())
                 finally:
                     writer.close()
+        except FileNotFoundError:  # Envoy has not made it yet
+            return set()
         except (OSError, TimeoutError) as error:
             log.warning("door_not_counted", error=type(error).__name__)
             return set()
@@ -236,23 +257,54 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-async def _exchange(label: str, ticket: str, browser: str) -> str | None:
-    return await in_thread(ticket_use, label=label, ticket=ticket, browser=browser)
+async def _exchange(label: str, ticket: str, browser: str, client: str | None) -> str | None:
+    with _asked_by(client):
+        return await in_thread(ticket_use, label=label, ticket=ticket, browser=browser)
 
 
-def _entered(label: str, cookie: str) -> Admission | None:
-    """The pass, and that it was used, before anything goes on to the pod."""
-    found = next(iter(admissions(DoorPass.objects.filter(cookie=cookie, environment__label=label))), None)
+async def _by_key(label: str, key: str, client: str | None) -> str | None:
+    with _asked_by(client):
+        return await in_thread(key_use, label=label, key=key)
+
+
+@contextlib.contextmanager
+def _asked_by(client: str | None) -> Iterator[None]:
+    """For the audit log."""
+    token = current_request.set(RequestInfo(ip=client))
+    try:
+        yield
+    finally:
+        current_request.reset(token)
+
+
+def _entered(label: str, secret: str, *, by_key: bool) -> Admission | None:
+    """The pass or the key, and that it was used, before anything goes on to the pod."""
+    if by_key:
+        rows = admissions_by_key(DoorKey.objects.filter(secret_hash=secret, environment__label=label))
+    else:
+        rows = admissions(DoorPass.objects.filter(cookie=secret, environment__label=label))
+    found = next(iter(rows), None)
     if found is not None and found.verdict is Verdict.ADMITTED:
         use_note([found.environment_id])
+        if by_key:
+            key_note(secret)
     return found
 
 
-def _round(inside: list[int]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
+def _noted(environments: list[uuid.UUID], secrets: list[str]) -> None:
+    use_note(environments)
+    for key in DoorKey.objects.filter(secret_hash__in=secrets).values_list("secret_hash", flat=True):
+        key_note(key)
+
+
+def _round(inside: list[str]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
     """What is ready, by label; and what the passes of those inside are worth."""
     ready = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
     labels = {label or "": pk for label, pk in ready.values_list("label", "pk")}
-    return labels, admissions(DoorPass.objects.filter(pk__in=inside)) if inside else []
+    if not inside:
+        return labels, []
+    by_key = admissions_by_key(DoorKey.objects.filter(secret_hash__in=inside))
+    return labels, [*admissions(DoorPass.objects.filter(cookie__in=inside)), *by_key]
 
 
 @contextlib.contextmanager

@@ -1,5 +1,11 @@
 """Writes of environments and of their kinds."""
 
+from gpuaas.environments.services.access import (
+    environment_access_set,
+    environment_change,
+    key_create,
+    key_revoke,
+)
 from gpuaas.environments.services.changes import (
     environment_clone,
     environment_create,
@@ -15,6 +21,8 @@ from gpuaas.environments.services.rows import ENVIRONMENT
 
 __all__ = [
     "ENVIRONMENT",
+    "environment_access_set",
+    "environment_change",
     "environment_clone",
     "environment_create",
     "environment_delete",
@@ -24,6 +32,8 @@ __all__ = [
     "environment_restart",
     "environment_start",
     "environment_stop",
+    "key_create",
+    "key_revoke",
     "kind_create",
     "kind_retire",
     "kind_version_add",

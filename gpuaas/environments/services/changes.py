@@ -42,11 +42,13 @@ def environment_create(
     gpu: str = "",
     parameters: Mapping[str, Any] | None = None,
     idle_hours: int | None = None,
+    access: str | None = None,
     **sizes: int | None,
 ) -> Environment:
     """Ordered from the newest version of the kind; its site makes it within seconds.
 
     gpu: the slug of the GPU type, where the workspace has several. idle_hours: as `environment_idle_set` takes it.
+    access: who may open it; None = the kind's default.
     sizes: gpus, vcpus, memory_gib, home_gib; those that are not said are the kind's. Raises Invalid and QuotaRefused at the
     field, Conflict for a name in use or a workspace that is not ready.
     """
@@ -57,7 +59,7 @@ def environment_create(
     definition = definition_read(version.document)
     definition.idle_hours_require(idle_hours)
     row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
-    row.idle_hours = idle_hours
+    row.idle_hours, row.access = idle_hours, definition.access_require(access)
     for size in MOST:
         given = sizes.get(size)
         setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
@@ -69,6 +71,7 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     made_of = environment.made_of
     newest_version(EnvironmentKind.objects.get(pk=made_of.kind_id))
     row = Environment(made_of=made_of, parameters=environment.parameters, idle_hours=environment.idle_hours)
+    row.access = environment.access
     for size in MOST:
         setattr(row, size, getattr(environment, size))
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
@@ -97,6 +100,7 @@ def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu:
     )
     ENVIRONMENT.operation_start(row, Change.CREATE, actor, steps=steps)
     after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **sizes}
+    after["access"] = str(row.access)
     ENVIRONMENT.audit(row, actor, "create", after=after)
     ENVIRONMENT.wake(row)
     return row

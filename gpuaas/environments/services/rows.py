@@ -45,6 +45,7 @@ ENVIRONMENT: Kind[Environment] = Kind(
         "workspace__project__organization",
         "workspace__site",
         "made_of__kind",
+        "created_by",
     ),
     wake="start it first",
 )

@@ -62,7 +62,7 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Boots:
-    """Where machines report; the cluster's seed; the last report of each boot, by its id; where a head reports its job queue."""
+    """Where machines report; the cluster's seed; the last report of each boot, by its id; where a head reports its queue."""
 
     url: str = ""
     seed: str = field(default="", repr=False)

@@ -240,7 +240,8 @@ class ClusterSignalsCapability(ABC):
 
     @abstractmethod
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
-        """The current load of each pool of `spec`. Raises NotFound if the cluster's endpoint does not answer."""
+        """The current load of each pool of `spec`; nothing of a cluster whose head has never reported it. Raises NotFound if the
+        cluster's endpoint does not answer, or its head does not report any more."""
 
 
 class ClusterNamespaceCapability(ABC):

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from gpuaas.core.clock import now
-from gpuaas.providers.kubeapi import pods
+from gpuaas.providers.kubeapi import demand, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 
 # upper limit of a pod's grace period when its workspace or cluster is suspended
@@ -14,7 +14,9 @@ STUCK_AFTER = timedelta(seconds=30)
 
 def live(api: Api, collection: str) -> list[Object]:
     """Pods that have not finished."""
-    return api.items(collection, fieldSelector=",".join(f"status.phase!={phase}" for phase in pods.FINISHED))
+    return api.items(
+        collection, fieldSelector=",".join(f"status.phase!={phase}" for phase in demand.FINISHED)
+    )
 
 
 def is_overdue(found: Object) -> bool:
@@ -44,7 +46,7 @@ def _force(api: Api, path: str, pod: Object) -> None:
 
 def in_words(left: list[Object]) -> str:
     """`3 pods with 2 GPUs are ending, the last by 14:03:20 UTC`."""
-    count = sum(amount for pod in left if pods.holds_devices(pod) for amount in pods.devices(pod).values())
+    count = sum(amount for pod in left if pods.holds_devices(pod) for amount in demand.devices(pod).values())
     one = len(left) == 1
     words = f"{len(left)} {'pod' if one else 'pods'}"
     if count:

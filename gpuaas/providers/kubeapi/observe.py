@@ -11,7 +11,7 @@ from gpuaas.providers.base import (
     WorkspaceRef,
     storage_key,
 )
-from gpuaas.providers.kubeapi import bounds, claims, names, namespaces, pods
+from gpuaas.providers.kubeapi import bounds, claims, demand, names, namespaces, pods
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.quantities import gib, whole
 
@@ -76,7 +76,7 @@ def _amounts(amounts: Object) -> dict[str, int]:
             found[storage_key(storage_class)] = gib(text)
             continue
         name = _PLAIN.get(key, key.removeprefix("requests."))
-        if key in _PLAIN or (key.startswith("requests.") and pods.is_device(name)):
+        if key in _PLAIN or (key.startswith("requests.") and demand.is_device(name)):
             found[name] = gib(text) if name in _IN_GIB else whole(text)
     return found
 

@@ -9,47 +9,11 @@ from gpuaas.core.clock import whole_second
 from gpuaas.providers.base import ObservedConsumer
 from gpuaas.providers.kubeapi import bounds
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubeapi.quantities import whole
+from gpuaas.providers.kubeapi.demand import FINISHED, NO_ALIASES, devices
 
-NO_ALIASES: Mapping[str, str] = {}
-FINISHED = ("Succeeded", "Failed")
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([\w./-]+)")
 _TAINTED = re.compile(r"(\d+) node\(s\) had untolerated taint")
 _UNMATCHED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
-
-
-def is_device(resource: str) -> bool:
-    """Extended resources have a domain in their name; cpu, memory and their like have none."""
-    return "/" in resource
-
-
-def devices(pod: Object, aliases: Mapping[str, str] = NO_ALIASES) -> dict[str, int]:
-    """What the scheduler reserves: the sum over containers and sidecars, or, if larger, the largest init container plus the
-    sidecars started before it. `aliases`: other names of a resource."""
-    spec = pod["spec"]
-    total: dict[str, int] = {}
-    largest: dict[str, int] = {}
-    sidecars: dict[str, int] = {}
-    for container in spec.get("containers") or ():
-        _add(total, _asked(container))
-    for container in spec.get("initContainers") or ():
-        asked = _asked(container)
-        if container.get("restartPolicy") == "Always":
-            _add(sidecars, asked)
-            asked = {}
-        for name in asked.keys() | sidecars.keys():
-            largest[name] = max(largest.get(name, 0), asked.get(name, 0) + sidecars.get(name, 0))
-    _add(total, sidecars)
-    for name, count in (
-        *largest.items(),
-        *_asked(spec).items(),
-    ):  # the pod's own resources, where it states any
-        total[name] = max(total.get(name, 0), count)
-    named: dict[str, int] = {}
-    for name, count in total.items():
-        if count:
-            _add(named, {aliases.get(name, name): count})
-    return named
 
 
 @dataclass(frozen=True)
@@ -145,20 +109,6 @@ def refusal_in_words(message: str) -> str:
             return f"{words}. {remedy}" if remedy else words
         return "the workspace's quota is used up"
     return message.split("is forbidden: ", 1)[-1][:300]
-
-
-def _asked(container: Object) -> dict[str, int]:
-    """Of a container, or of a pod as a whole."""
-    resources = container.get("resources")
-    if not resources:
-        return {}
-    asked: Mapping[str, str] = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return {name: whole(amount) for name, amount in asked.items() if is_device(name)}
-
-
-def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
-    for name, count in more.items():
-        total[name] = total.get(name, 0) + count
 
 
 def _conditions(pod: Object) -> dict[str, Object]:

@@ -21,7 +21,7 @@ from gpuaas.providers.base import (
     step_require,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import ending, names, namespaces, pods, release
+from gpuaas.providers.kubeapi import demand, ending, names, namespaces, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
@@ -72,7 +72,7 @@ class KubernetesEnvironments(Environments):
 
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
         pod = self._pod(spec) if self._is_there(spec) else None
-        if pod is None or (pod.get("status") or {}).get("phase") in pods.FINISHED:
+        if pod is None or (pod.get("status") or {}).get("phase") in demand.FINISHED:
             return ObservedEnvironment(exists=False)
         return ObservedEnvironment(
             exists=True,
@@ -123,7 +123,7 @@ class KubernetesEnvironments(Environments):
         if pod is None:
             self._create(_path(spec, "pods"), pod_of(spec, chooses_users=self._chooses_users))
             return DONE
-        finished = (pod.get("status") or {}).get("phase") in pods.FINISHED
+        finished = (pod.get("status") or {}).get("phase") in demand.FINISHED
         if not finished and "deletionTimestamp" not in pod["metadata"]:
             return DONE
         ending.end(self._api, _path(spec, "pods"), pod, seconds=0 if finished else release.GRACE_SECONDS)

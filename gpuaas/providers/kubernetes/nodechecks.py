@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import NodeCheckOutcome
-from gpuaas.providers.kubeapi import names, pods
+from gpuaas.providers.kubeapi import demand, names, pods
 from gpuaas.providers.kubeapi.claims import CLASSES, DRA, attribute
 from gpuaas.providers.kubeapi.client import Api, Object
 
@@ -60,7 +60,7 @@ def result(api: Api, check_id: uuid.UUID) -> NodeCheckOutcome:
     if pod is None:
         raise NotFound("the site has no such check of a node")
     phase = (pod.get("status") or {}).get("phase", "Pending")
-    if phase in pods.FINISHED:
+    if phase in demand.FINISHED:
         output = api.text(f"{_pod_path(check_id)}/log", most=MOST_OUTPUT, limitBytes=str(MOST_OUTPUT))
         return outcome(output, succeeded=phase == "Succeeded", reason=_ended(pod))
     running = bool(pod["spec"].get("nodeName"))

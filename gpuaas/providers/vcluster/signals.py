@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuaas.providers.base import ClusterSpec, PoolSignals
-from gpuaas.providers.kubeapi import pods
+from gpuaas.providers.kubeapi import demand
 from gpuaas.providers.kubeapi.client import Object
 
 
@@ -24,10 +24,10 @@ def signals(spec: ClusterSpec, found: Iterable[Object]) -> tuple[PoolSignals, ..
         _Pool(one.name, one.flavor.resource_name, one.flavor.gpus * one.flavor.count) for one in spec.pools
     ]
     for pod in found:
-        if pod.get("status", {}).get("phase") in pods.FINISHED:
+        if pod.get("status", {}).get("phase") in demand.FINISHED:
             continue
         placed = bool(pod["spec"].get("nodeName"))
-        for resource, count in pods.devices(pod).items():
+        for resource, count in demand.devices(pod).items():
             fitting = [one for one in pools if one.resource_name == resource]
             if not fitting or not count:
                 continue

@@ -111,6 +111,7 @@ class Lived(OpenStackClusterDriver):
 
 class OpenStackClusterRig(ClusterRig):
     old, new = "1.35.6", "1.36.3"
+    is_told = True
 
     def __init__(self, lab: Lab) -> None:
         self._lab, self.connection = lab, connection(lab)

@@ -36,12 +36,13 @@ BOB = Member("u-b0b", "bob", "admin")
 class ClusterRig(ABC):
     """`old` and `new` are two releases that follow each other. names_everything=False: controllers of the site name some of what
     they make; a sweep finds it, and the plan has at least what the driver itself makes. upgrades=False: the driver leaves upgrades
-    to the cluster."""
+    to the cluster. is_told=True: the heads of clusters report signals to the portal, the site has none."""
 
     old: str
     new: str
     names_everything = True
     upgrades = True
+    is_told = False
 
     def __init__(self, driver: ClusterDriver) -> None:
         self.driver = driver

@@ -17,7 +17,6 @@ from gpuaas.core.errors import Conflict, Forbidden, NotFound
 from gpuaas.environments.door.passes import (
     Verdict,
     admissions,
-    hashed,
     passes_forget,
     ticket_use,
     ticket_write,
@@ -26,9 +25,10 @@ from gpuaas.environments.door.passes import (
 from gpuaas.environments.door.process import place_made
 from gpuaas.environments.models import DoorPass, Environment
 from gpuaas.environments.services import environment_stop
+from gpuaas.environments.services.access import hashed
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
-from tenants.models import User
+from tenants.models import AuditEntry, User
 from tenants.selectors import actor_for
 from tests.environments import stage
 from tests.environments.door.stage import Running, door_running, envoys
@@ -151,8 +151,8 @@ def test_who_gets_a_ticket(lab: Environment, alice: User, bob: User, charlie: Us
 def test_a_new_password_and_an_ended_session_end_a_pass(lab: Environment, alice: User) -> None:
     first, second = enter(lab, alice), enter(lab, alice)
     Session.objects.filter(pk=first.session_key).delete()
-    found = {each.pk: each.verdict for each in admissions(DoorPass.objects.all())}
-    assert found == {first.pk: Verdict.ENDED, second.pk: Verdict.ADMITTED}
+    found = {each.secret: each.verdict for each in admissions(DoorPass.objects.all())}
+    assert found == {first.cookie: Verdict.ENDED, second.cookie: Verdict.ADMITTED}
     alice.set_password("another long word")
     alice.save()
     assert [each.verdict for each in admissions(DoorPass.objects.filter(pk=second.pk))] == [Verdict.ENDED]
@@ -191,3 +191,5 @@ def test_of_two_who_show_the_same_ticket_one_gets_in(lab: Environment, alice: Us
     at_once(4, lambda _: got.append(ticket_use(label=lab.label or "", ticket=shown, browser="b" * 43)))
     assert len(got) == 4
     assert len(list(filter(None, got))) == 1
+    (told,) = AuditEntry.objects.filter(action="environment.open")
+    assert (told.actor, told.target_id) == ("alice", str(lab.pk))

@@ -77,6 +77,20 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     assert not ScalingPolicy.objects.exists()
 
 
+def test_demand_may_have_a_floor_by_hours(alice_at: Client, home: str) -> None:
+    floor = {
+        "settings.hours": "Mon-Fri 08:00-18:00 2\nSat 10:00-12:00 1",
+        "settings.time_zone": "Europe/Berlin",
+    }
+    assert alice_at.post(f"{home}new/", {**POSTED, **floor})["Location"] == home
+    policy = ScalingPolicy.objects.get()
+    lines = ["Mon-Fri 08:00-18:00 2", "Sat 10:00-12:00 1"]
+    assert policy.settings == {"spare_workers": 0, "hours": lines, "time_zone": "Europe/Berlin"}
+    shown = words(alice_at.get(f"{home}{policy.pk}/"))
+    assert "At least, by hours" in shown
+    assert "Sat 10:00-12:00 1" in shown
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -84,6 +98,7 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
         ({"maximum": "two"}, "Enter a whole number."),
         ({"settings.spare_workers": "-1"}, "A whole number of at least 0."),
         ({"settings.spare_workers": "x"}, "A whole number."),
+        ({"settings.hours": "Mon-Fri 08:00-18:00 2"}, "The hours need a time zone"),
         ({"money_month": "0"}, "An amount above 0"),
         ({"pool": "none"}, "Select a valid choice"),
         (

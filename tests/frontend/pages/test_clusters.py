@@ -316,13 +316,15 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
         told_at=now(),
     )
     ending = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "1", "pools.small": "0"}))
-    assert "Jobs run on worker 2 of the pool gpu: they end when it shrinks." in ending
+    assert "Work runs on worker 2 of the pool gpu: it ends when the pool shrinks." in ending
     planned = alice_at.post(
         f"/api/v1/projects/weather-lm/clusters/{cluster.pk}/plan",
         {"pools": {"gpu": 1}},
         content_type="application/json",
     )
-    assert planned.json()["warnings"] == ["Jobs run on worker 2 of the pool gpu: they end when it shrinks."]
+    assert planned.json()["warnings"] == [
+        "Work runs on worker 2 of the pool gpu: it ends when the pool shrinks."
+    ]
     limits_give(project, {"gpu:h100-sxm-80gb": 4})
     over = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "8", "pools.small": "0"}))
     assert "exceeds the limit" in over.partition('id="change-button"')[2]

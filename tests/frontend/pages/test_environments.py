@@ -46,7 +46,8 @@ def at(name: str, project: Project, *more: object) -> str:
 def order(room: Workspace, **changes: object) -> dict[str, object]:
     sizes = {"gpus": 1, "vcpus": 4, "memory_gib": 16, "home_gib": 10}
     folder = {"parameters.folder": "work"}
-    return {"workspace": str(room.pk), "name": "lab", "gpu": "", **sizes, **folder, **changes}
+    usual = {"workspace": str(room.pk), "name": "lab", "gpu": "", "access": "workspace"}
+    return {**usual, **sizes, **folder, **changes}
 
 
 def test_it_is_ordered_and_its_page_says_how_to_reach_it(

@@ -72,6 +72,9 @@ POSTED = frozenset(
         "environment_keep",
         "environment_idle",
         "environment_clone",
+        "environment_access_set",
+        "environment_keys",
+        "environment_key_revoke",
         "environment_delete",
         "environment_log",
         "machine_act",
@@ -113,6 +116,7 @@ SHAPES = (
     ("project", "template"),
     ("project", "kind"),
     ("project", "environment"),
+    ("project", "environment", "door_key"),
     ("project", "user"),
     ("project", "token"),
     ("project", "month"),
@@ -149,7 +153,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         "budget": budget_stage(workspace.project).pk,
     }
     if name.startswith("environment"):
-        known |= {"kind": kind().slug, "environment": row_of(workspace).pk}
+        row = row_of(workspace)
+        known |= {"kind": kind().slug, "environment": row.pk, "door_key": row.keys.get().pk}
     if name.startswith("cluster"):
         alice = actor_for(user=workspace.created_by)
         known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from gpuaas.providers.kubeapi.client import _unmanaged
-from gpuaas.providers.kubeapi.pods import devices, owner, vanished
+from gpuaas.providers.kubeapi.demand import devices
+from gpuaas.providers.kubeapi.pods import owner, vanished
 
 SEEN = datetime(2026, 11, 21, 12, 5, tzinfo=UTC)
 

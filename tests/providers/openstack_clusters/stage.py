@@ -1,5 +1,7 @@
 """Specs and machines without a site: what is rendered for them is looked at as cloud-init and a shell would."""
 
+import base64
+import gzip
 import uuid
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,9 @@ def installed(machine: Guest, root: Path) -> Path:
     for row in document(machine)["write_files"]:
         path = root / row["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(row["content"])
+        content = row["content"]
+        if row.get("encoding") == "gz+b64":
+            content = gzip.decompress(base64.b64decode(content)).decode()
+        path.write_text(content)
         path.chmod(int(row["permissions"], 8))
     return root / "etc/gpuaas"

@@ -29,7 +29,7 @@ def test_every_script_is_one_that_bash_reads(kind: ClusterKind, of_pool: bool, t
     machine = guest(made, made.pools[0] if of_pool else None)
     etc = installed(machine, tmp_path)
     scripts = [etc / "stages.sh", *(tmp_path / "usr/local/sbin").iterdir()]
-    assert len(scripts) == (6 if kind is S and not of_pool else 5)
+    assert len(scripts) == (5 if of_pool else 6)
     for script in scripts:
         assert subprocess.run(["bash", "-n", script], check=False).returncode == 0, script
     stages = "declare -F stage_packages stage_gpu_driver stage_join stage_ready"

@@ -66,6 +66,7 @@ def boot(
         "PATH": f"{tools}:{os.environ['PATH']}",
         "GPUAAS_ETC": str(etc),
         "GPUAAS_LOG": str(tmp_path / "log"),
+        "GPUAAS_CONSOLE": str(tmp_path / "console"),
     }
     script = tmp_path / "usr/local/sbin/gpuaas-boot"
     subprocess.run(["bash", script], env=around, timeout=SECONDS, check=False, capture_output=True)

@@ -1,4 +1,4 @@
-"""Queue reports from the heads of Slurm clusters. Nobody is signed in; the token of the cluster is the only
+"""Queue reports from the heads of clusters at OpenStack sites. Nobody is signed in; the token of the cluster is the only
 credential."""
 
 from rest_framework import serializers
@@ -17,20 +17,20 @@ POOLS_MOST, NODES_MOST, GPUS_MOST = 100, 1000, 1_000_000
 
 class QueuedPoolInput(Input):
     pool = Text(max_length=20)
-    used_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs use.")
-    pending_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs wait for.")
-    queued = Whole(min_value=0, max_value=GPUS_MOST, help_text="Number of waiting jobs.")
+    used_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs or pods use.")
+    pending_gpus = Whole(min_value=0, max_value=GPUS_MOST, help_text="GPUs that jobs or pods wait for.")
+    queued = Whole(min_value=0, max_value=GPUS_MOST, help_text="Number of waiting jobs or pods.")
     busy = serializers.ListField(
         child=Whole(min_value=1, max_value=GPUS_MOST),
         max_length=NODES_MOST,
         required=False,
-        help_text="Numbers of the workers that run jobs.",
+        help_text="Numbers of the workers that have work.",
     )
     least = Whole(
         min_value=0,
         max_value=GPUS_MOST,
         required=False,
-        help_text="Highest number of a worker that runs jobs or accepts them. Without it no worker is drained.",
+        help_text="Highest number of a worker that has work or accepts it. Without it no worker is drained.",
     )
 
 
@@ -42,7 +42,8 @@ class QueueReportInput(Input):
 
 class PoolOrderOutput(Output):
     pool = serializers.CharField()
-    workers = serializers.IntegerField(help_text="Workers with higher numbers must not start jobs.")
+    gpus = serializers.IntegerField(help_text="GPUs of one worker.")
+    workers = serializers.IntegerField(help_text="Workers with higher numbers must not accept work.")
     machines = serializers.IntegerField(
         help_text="Workers with higher numbers are gone once they do not respond."
     )
@@ -61,7 +62,7 @@ class QueueReportsView(ApiView):
         "queue_report", "Report the queue", body=QueueReportInput, created=QueueReportOutput, also=(429,)
     )
     def post(self, request: Request) -> Response:
-        """Sent twice a minute by the heads of Slurm clusters at OpenStack sites. `Authorization: Bearer` carries the
+        """Sent twice a minute by the heads of clusters at OpenStack sites. `Authorization: Bearer` carries the
         token that the portal put into the machine's user data, valid only for this operation and as long as the
         cluster lives. Policies of its pools follow the latest report; the answer names the workers to drain before
         they are deleted. A caller that is refused too often has to wait.

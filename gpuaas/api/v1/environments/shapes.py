@@ -21,7 +21,7 @@ from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.environments.definition import IDLE_MOST, MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.selectors import address_of, hours_of, use_of
-from gpuaas.environments.states import EnvironmentState, KindState, OperationKind
+from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
 
 # people and the API read the names; the values are the frame's
@@ -54,6 +54,14 @@ class IdleHours(Whole):
         super().__init__(min_value=1, max_value=IDLE_MOST, allow_null=True, help_text=words, **kwargs)
 
 
+def _access() -> Pick:
+    return Pick(
+        choices=Access.choices,
+        required=False,
+        help_text="Who may open it at its address, one of those that its kind allows.",
+    )
+
+
 class EnvironmentInput(Input):
     workspace = serializers.UUIDField(help_text="Id of the workspace that it lives in.")
     kind = Text(max_length=40, help_text="A kind's slug.")
@@ -65,10 +73,12 @@ class EnvironmentInput(Input):
     home_gib = _size("home_gib", "Size of its home in GiB, out of the workspace's storage.")
     parameters = Document(required=False, help_text="By the JSON Schema of the kind.")
     idle_hours = IdleHours(required=False)
+    access = _access()
 
 
 class EnvironmentChangeInput(ChangeInput):
     idle_hours = IdleHours(required=False)
+    access = _access()
 
 
 class EnvironmentKeepInput(Input):
@@ -77,6 +87,24 @@ class EnvironmentKeepInput(Input):
 
 class EnvironmentCloneInput(Input):
     name = Text(max_length=40, help_text="Of the clone; unique in the workspace.")
+
+
+class DoorKeyInput(Input):
+    name = Text(max_length=100)
+
+
+class DoorKeyOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    prefix = serializers.CharField(help_text="The middle part of the key, to recognize it by.")
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    last_used_at = serializers.DateTimeField(allow_null=True, help_text="To the minute.")
+    revoked_at = serializers.DateTimeField(allow_null=True)
+
+
+class NewDoorKeyOutput(DoorKeyOutput):
+    key = serializers.CharField(help_text="Shown once, never stored.")
 
 
 class EnvironmentUseOutput(Output):
@@ -117,6 +145,7 @@ class EnvironmentOutput(Output):
     memory_gib = serializers.IntegerField()
     home_gib = serializers.IntegerField()
     parameters = Document()
+    access = serializers.ChoiceField(choices=Access.choices, help_text="Who may open it at its address.")
     idle_hours = serializers.IntegerField(allow_null=True, help_text="As chosen; null: as the kind says.")
     stops_after_hours = serializers.SerializerMethodField(
         help_text="Hours without use after which it is stopped; null: never."
@@ -191,6 +220,14 @@ class EnvironmentKindOutput(Output):
         help_text="Hours without use after which it is stopped at the latest; null: never."
     )
 
+    access = serializers.SerializerMethodField(
+        help_text="Who may open one, of which an order chooses; the first is the default."
+    )
+
+    @extend_schema_field(serializers.ListField(child=serializers.ChoiceField(choices=Access.choices)))
+    def get_access(self, row: EnvironmentKind) -> list[str]:
+        return list(definition_read(row.versions.all()[0].document).access)
+
     @extend_schema_field({"type": "object", "additionalProperties": True})
     def get_schema(self, row: EnvironmentKind) -> dict[str, Any]:
         return definition_read(row.versions.all()[0].document).parameters
@@ -209,7 +246,7 @@ class EnvironmentKindInput(Input):
     name = Text(max_length=100)
     description = TextOrEmpty(max_length=300)
     document = Document(
-        help_text="Image, command, port, readiness, home, sizes, idleness, variables, parameters."
+        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, parameters."
     )
     note = TextOrEmpty(max_length=300)
 
@@ -222,7 +259,7 @@ class EnvironmentKindPatchInput(ChangeInput):
 
 class EnvironmentKindVersionInput(Input):
     document = Document(
-        help_text="Image, command, port, readiness, home, sizes, idleness, variables, parameters."
+        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, parameters."
     )
     note = TextOrEmpty(max_length=300)
 

@@ -16,6 +16,8 @@ environment_urls = tagged(
     (f"{ENVIRONMENT}/restart", views.EnvironmentRestartView, "environment-restart"),
     (f"{ENVIRONMENT}/keep", views.EnvironmentKeepView, "environment-keep"),
     (f"{ENVIRONMENT}/clone", views.EnvironmentCloneView, "environment-clone"),
+    (f"{ENVIRONMENT}/keys", views.EnvironmentKeysView, "environment-keys"),
+    (f"{ENVIRONMENT}/keys/<uuid:door_key>", views.EnvironmentKeyView, "environment-key"),
     (f"{ENVIRONMENT}/operations", views.EnvironmentOperationsView, "environment-operations"),
     (f"{ENVIRONMENT}/log", views.EnvironmentLogView, "environment-log"),
 )

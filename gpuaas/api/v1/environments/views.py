@@ -6,9 +6,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.etag import answer
-from gpuaas.api.idempotency import idempotent
+from gpuaas.api.idempotency import idempotent, idempotent_secret
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.environments.shapes import (
+    DoorKeyInput,
+    DoorKeyOutput,
     EnvironmentChangeInput,
     EnvironmentCloneInput,
     EnvironmentInput,
@@ -18,6 +20,7 @@ from gpuaas.api.v1.environments.shapes import (
     EnvironmentOperationOutput,
     EnvironmentOutput,
     EnvironmentQuery,
+    NewDoorKeyOutput,
     state_of,
 )
 from gpuaas.api.v1.held import HeldView
@@ -29,6 +32,8 @@ from gpuaas.environments.selectors import (
     environment_get_for,
     environments_for,
     environments_loaded,
+    key_get,
+    keys_of,
     kinds_offered,
     operations_of,
 )
@@ -99,14 +104,16 @@ class EnvironmentDetailView(EnvironmentView):
 
     @operation(
         "environment_change",
-        "Change after how long without use an environment is stopped",
+        "Change an environment's idle time and who may open it",
         body=EnvironmentChangeInput,
         accepted=EnvironmentOutput,
         versioned=True,
     )
     def patch(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """What was announced is taken back, and announced anew for the new hours."""
-        return self.changed(services.environment_idle_set, EnvironmentChangeInput)
+        """What was announced is taken back, and announced anew for the new hours. Connections of people whom a new `access` no
+        longer admits end within 5 seconds, and keys of one that is no longer public are revoked. 403 for somebody else's
+        private one."""
+        return self.changed(services.environment_change, EnvironmentChangeInput)
 
     @operation("environment_delete", "Delete an environment", accepted=EnvironmentOutput, versioned=True)
     def delete(self, request: Request, project: str, environment: uuid.UUID) -> Response:
@@ -163,6 +170,37 @@ class EnvironmentCloneView(EnvironmentView):
         found = self.held(self.changes)
         asked = self.input(EnvironmentCloneInput)
         return self.accepted(services.environment_clone(actor=self.actor, environment=found, **asked))
+
+
+class EnvironmentKeysView(EnvironmentView):
+    @operation("environment_key_list", "List keys of an environment", rows=DoorKeyOutput)
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Newest first, with those that were revoked."""
+        return self.page(keys_of(environment=self.held(self.changes)), DoorKeyOutput, key="-pk")
+
+    @operation(
+        "environment_key_create",
+        "Create a key of an environment",
+        body=DoorKeyInput,
+        created=NewDoorKeyOutput,
+    )
+    @idempotent_secret
+    def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Opens the environment's address to programs (`Authorization: Bearer …`) and to people without an account. 409 unless
+        its `access` is `public`."""
+        found = self.held(self.changes)
+        key, raw = services.key_create(actor=self.actor, environment=found, **self.input(DoorKeyInput))
+        data = {**DoorKeyOutput(key).data, "key": raw}
+        return Response(data, status=201, headers={"Cache-Control": "no-store"})
+
+
+class EnvironmentKeyView(EnvironmentView):
+    @operation("environment_key_revoke", "Revoke a key of an environment")
+    def delete(self, request: Request, project: str, environment: uuid.UUID, door_key: uuid.UUID) -> Response:
+        """Open connections that came in by it end within 5 seconds. Repeating the request changes nothing."""
+        found = key_get(environment=self.held(self.changes), key_id=door_key)
+        services.key_revoke(actor=self.actor, key=found)
+        return Response(status=204)
 
 
 class EnvironmentOperationsView(EnvironmentView):

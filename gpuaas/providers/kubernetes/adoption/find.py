@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil
 
 from gpuaas.providers.base import ForeignWorkspace
-from gpuaas.providers.kubeapi import names, namespaces, pods
+from gpuaas.providers.kubeapi import demand, names, namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import whoami
 from gpuaas.providers.kubeapi.quantities import GIB, quantity, whole
@@ -52,7 +52,7 @@ class Held:
         for name, amount in requests_of(pod).items():
             self.requests[name] += amount
         node = pod["spec"].get("nodeName")
-        for name, count in pods.devices(pod).items() if node else ():
+        for name, count in demand.devices(pod).items() if node else ():
             self.placed.setdefault(node, Counter())[name] += count
 
 
@@ -79,7 +79,7 @@ def is_sites_pod(pod: Object) -> bool:
 
 
 def is_live(pod: Object) -> bool:
-    return (pod.get("status") or {}).get("phase") not in pods.FINISHED
+    return (pod.get("status") or {}).get("phase") not in demand.FINISHED
 
 
 def requests_of(pod: Object) -> dict[str, Fraction]:
@@ -147,7 +147,7 @@ def _foreign(space: Object, held: Held, quotas: list[Object], claims: list[Objec
     return ForeignWorkspace(
         external_name=space["metadata"]["name"],
         created_at=datetime.fromisoformat(space["metadata"]["creationTimestamp"]),
-        gpus={name: ceil(count) for name, count in sorted(held.requests.items()) if pods.is_device(name)},
+        gpus={name: ceil(count) for name, count in sorted(held.requests.items()) if demand.is_device(name)},
         vcpus=ceil(held.requests["cpu"]),
         memory_gib=ceil(held.requests["memory"] / GIB),
         storage_gib=ceil(sum(map(storage_of, claims)) / GIB),
@@ -163,6 +163,6 @@ def _allowed(quotas: Iterable[Object]) -> dict[str, int]:
     for quota in quotas:
         for key, text in (quota["spec"].get("hard") or {}).items():
             name = key.removeprefix("requests.")
-            if key.startswith("requests.") and pods.is_device(name):
+            if key.startswith("requests.") and demand.is_device(name):
                 allowed[name] = min(allowed.get(name, whole(text)), whole(text))
     return allowed

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuaas.providers.base import WorkspaceSpec
-from gpuaas.providers.kubeapi import names, pods
+from gpuaas.providers.kubeapi import demand, names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import devices, security
 from gpuaas.providers.kubeapi.guards.pods import DEFAULT_SCHEDULER
@@ -30,7 +30,7 @@ def forbidden(
     `ceiling`: the highest priority that a pod may have. `schedulers`: those it may name besides the default one.
     """
     bought = {gpu.resource_name: gpu for gpu in spec.gpus}
-    asked = pods.devices(pod)
+    asked = demand.devices(pod)
     for name in sorted(asked.keys() - bought.keys()):
         yield f"requests {name}, which would not be bought"
     yield from _off_its_pool(pod, spec, nodes)
@@ -67,7 +67,7 @@ def hidden_variables(api: Api, namespace: str) -> Iterator[tuple[str, str]]:
 def _off_its_pool(pod: Object, spec: WorkspaceSpec, nodes: Mapping[str, Object]) -> Iterator[str]:
     node = pod["spec"].get("nodeName", "")
     labels = nodes.get(node, {}).get("metadata", {}).get("labels") or {}
-    asked = pods.devices(pod)
+    asked = demand.devices(pod)
     for gpu in spec.gpus:
         wrong = [key for key, value in gpu.selector.items() if labels.get(key) != value]
         if node and gpu.resource_name in asked and wrong:

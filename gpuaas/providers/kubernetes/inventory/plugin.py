@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from gpuaas.providers import kinds
 from gpuaas.providers.base import DeviceKind, Unknown
 from gpuaas.providers.contracts import Sold, contract_of
-from gpuaas.providers.kubeapi import pods
+from gpuaas.providers.kubeapi import demand, pods
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.names import ARCH_LABEL
 from gpuaas.providers.kubeapi.quantities import whole
@@ -86,7 +86,7 @@ def _held(all_pods: Iterable[Object], ours: frozenset[str]) -> Counter[tuple[str
     """(node, resource, whether it is ours) → devices that pods hold."""
     held: Counter[tuple[str, str, bool]] = Counter()
     for pod in filter(pods.holds_devices, all_pods):
-        for resource, count in pods.devices(pod).items():
+        for resource, count in demand.devices(pod).items():
             held[pod["spec"]["nodeName"], resource, pod["metadata"].get("namespace", "") in ours] += count
     return held
 
@@ -133,7 +133,7 @@ def _sized(each: Found | Unknown, sold: Sold) -> Found | Unknown:
 
 def _amounts(node: Object, which: str) -> dict[str, int]:
     amounts = (node.get("status") or {}).get(which) or {}
-    return {name: whole(amount) for name, amount in amounts.items() if pods.is_device(name)}
+    return {name: whole(amount) for name, amount in amounts.items() if demand.is_device(name)}
 
 
 def kind_on_node(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.kubeapi import names, namespaces, pods
+from gpuaas.providers.kubeapi import demand, names, namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes.openshift.projects import served
@@ -92,7 +92,7 @@ def _sum(quotas: Iterable[Mapping[str, str]]) -> dict[str, Fraction]:
     total: dict[str, Fraction] = {}
     for hard in quotas:
         for key, text in hard.items():
-            if key in PLAIN or (key.startswith("requests.") and pods.is_device(key)):
+            if key in PLAIN or (key.startswith("requests.") and demand.is_device(key)):
                 total[key] = total.get(key, Fraction(0)) + quantity(text)
     return total
 

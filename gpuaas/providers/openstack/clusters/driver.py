@@ -168,15 +168,13 @@ class OpenStackClusterDriver(
         keys = Keys(spec.boots)
         return Join(seen.endpoint, keys.word(AGENTS), keys.authority(SERVER_CA)[0])
 
-    def has_signals(self, kind: ClusterKind) -> bool:
-        return kind is ClusterKind.SLURM
-
     def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
         """The head's last report, which it sends twice a minute: the portal needs no access to the cluster's network."""
         queue = spec.queue
-        if queue is None or not queue.is_timely(clock.now()):
-            since = "" if queue is None else f" since {queue.at:%H:%M} UTC"
-            raise NotFound(f"the head has not reported its job queue{since or ' yet'}")
+        if queue is None:
+            return ()
+        if not queue.is_timely(clock.now()):
+            raise NotFound(f"the head has not reported its queue since {queue.at:%H:%M} UTC")
         reported = {one.pool: one for one in queue.pools}
         return tuple(
             _seen(reported.get(pool.name) or PoolSignals(pool.name, 0, 0, 0), pool.flavor.count)

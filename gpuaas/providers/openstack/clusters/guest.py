@@ -5,6 +5,7 @@ existing CAs at its first start (docs/decisions/0036).
 """
 
 import base64
+import gzip
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ from gpuaas.providers.openstack.clusters.settings import K3S_URL
 MOST = 65535  # Nova's, of what is encoded
 HERE = Path(__file__).parent / "guest"
 ETC, BIN = "/etc/gpuaas", "/usr/local/sbin"
+LIB, ROOT = "/usr/local/lib/gpuaas", Path(__file__).parents[4]
+QUEUE = (  # what the first head of a k3s cluster runs to report its pods
+    "gpuaas/providers/kubeapi/quantities.py",
+    "gpuaas/providers/kubeapi/demand.py",
+    "gpuaas/providers/openstack/clusters/k3s_queue.py",
+)
 MANIFESTS, TLS = "/var/lib/rancher/k3s/server/manifests", "/var/lib/rancher/k3s/server/tls"
 UID = 2010  # of the members' account, the same on all machines
 UNIT = """\
@@ -95,17 +102,23 @@ class Guest:
         return "agent" if self.pool else "server"
 
     @property
+    def reports_queue(self) -> bool:
+        """One head only: a report is sent by who carries out the answer to the one before."""
+        return self.pool is None and self.address == self.heads[0]
+
+    @property
     def queue_token(self) -> str:
         return queue_token(self.spec.boots.seed, cluster=self.spec.id)
 
     @property
     def secrets(self) -> dict[str, str]:
         """The machine's secrets, which no report may repeat. A worker's do not admit servers."""
+        queue = {"queue": self.queue_token} if self.reports_queue else {}
         if self.is_slurm:
-            return {"munge": self.keys.munge_key, **({} if self.pool else {"queue": self.queue_token})}
+            return {"munge": self.keys.munge_key, **queue}
         join = self.spec.join
         agents = {"agents": join.token if join else self.keys.word(AGENTS)}
-        return agents if self.pool else {**agents, "servers": self.keys.word(SERVERS)}
+        return agents if self.pool else {**agents, "servers": self.keys.word(SERVERS), **queue}
 
 
 def user_data(guest: Guest) -> str:
@@ -143,6 +156,12 @@ def cloud_config(guest: Guest) -> str:
 
 def _file(path: str, content: str, mode: str = "0600") -> File:
     return {"path": path, "permissions": mode, "content": content}
+
+
+def _packed(path: str, source: Path) -> File:
+    """Manifests of the template need the room."""
+    content = base64.b64encode(gzip.compress(source.read_bytes(), mtime=0)).decode()
+    return {**_file(path, content, "0644"), "encoding": "gz+b64"}
 
 
 def _script(name: str) -> str:
@@ -208,7 +227,22 @@ def _k3s_files(guest: Guest) -> list[File]:
         files.append(_file(f"{MANIFESTS}/gpuaas-admins.yaml", yaml.safe_dump(dict(BINDING))))
         for name, text in addons.manifests(guest.spec).items():
             files.append(_file(f"{MANIFESTS}/gpuaas-{name}.yaml", text))
+    if guest.reports_queue:
+        files += _queue_files(guest, "queue-k3s")
+        files += [_packed(f"{LIB}/{path}", ROOT / path) for path in QUEUE]
     return files
+
+
+def _queue_files(guest: Guest, script: str) -> list[File]:
+    """The timer is enabled by the machine's last stage."""
+    timer = "[Timer]\nOnBootSec=30s\nOnUnitActiveSec=30s\nAccuracySec=1s\n[Install]\nWantedBy=timers.target\n"
+    service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-queue\n"
+    return [
+        _file(f"{ETC}/queue.header", f"Authorization: Bearer {guest.queue_token}\n"),
+        _file(f"{BIN}/gpuaas-queue", _script(script), "0700"),
+        _file("/etc/systemd/system/gpuaas-queue.service", service, "0644"),
+        _file("/etc/systemd/system/gpuaas-queue.timer", timer, "0644"),
+    ]
 
 
 def _k3s_config(guest: Guest) -> dict[str, Any]:
@@ -257,14 +291,9 @@ def _slurm_files(guest: Guest) -> list[File]:
     trust = (
         "TrustedUserCAKeys /etc/ssh/gpuaas_ca.pub\nAuthorizedPrincipalsFile /etc/ssh/gpuaas_principals/%u\n"
     )
-    timer = "[Timer]\nOnBootSec=30s\nOnUnitActiveSec=30s\nAccuracySec=1s\n[Install]\nWantedBy=timers.target\n"
-    service = f"[Service]\nType=oneshot\nExecStart={BIN}/gpuaas-queue\n"
     return [
         *files,
-        _file(f"{ETC}/queue.header", f"Authorization: Bearer {guest.queue_token}\n"),
-        _file(f"{BIN}/gpuaas-queue", _script("queue"), "0700"),
-        _file("/etc/systemd/system/gpuaas-queue.service", service, "0644"),
-        _file("/etc/systemd/system/gpuaas-queue.timer", timer, "0644"),
+        *_queue_files(guest, "queue"),
         _file(f"{ETC}/slurm.conf", slurm.slurm_conf(guest.spec, guest.name, guest.heads[0]), "0644"),
         _file(f"{ETC}/gres.conf", slurm.gres_conf(guest.spec), "0644"),
         _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),

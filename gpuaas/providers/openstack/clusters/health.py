@@ -6,12 +6,13 @@ A machine is ready when Nova has it ACTIVE, it has reported so itself, and its e
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from gpuaas.core.errors import NoCapacity, Permanent
+from gpuaas.core.errors import GpuaasError, NoCapacity, Permanent
 from gpuaas.core.ids import moment_of, uuid_read
+from gpuaas.core.terminal import plain
 from gpuaas.providers.base import STAGE_WORDS, ClusterNode, NodeReport, Stage
 from gpuaas.providers.base.boots import Boots
 from gpuaas.providers.openstack import names, placing, servers
-from gpuaas.providers.openstack.client import Object
+from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters.place import Place
 
 CLUSTER, POOL, KIND = names.CLUSTERS, "gpuaas-pool", "gpuaas-kind"
@@ -19,6 +20,9 @@ BOOT, RELEASE, TOKEN = "gpuaas-boot", "gpuaas-release", "gpuaas-token"
 # the boot whose failure was raised; whether it was ever upgraded
 FAILED_BOOT, UPGRADED = "gpuaas-told", "gpuaas-upgraded"
 OUTSIDE = "gpuaas-outside"  # the external address that it was created with
+
+OURS = "gpuaas: "  # how the guest's own sentences begin on its console
+CONSOLE_LINES, LINE_MOST = 100, 300
 
 
 def pool_of(server: Object) -> str:
@@ -83,6 +87,30 @@ def begun_at(server: Object) -> datetime | None:
 
 def fault(server: Object) -> str:
     return str((server.get("fault") or {}).get("message") or "")
+
+
+def console_words(cloud: Cloud, server: Object) -> list[str]:
+    """The last sentence that the machine's own scripts wrote to its console, or else its last line: one sentence, or nothing where
+    Nova has no console of it. What is there, users of the machine may have written."""
+    try:
+        answer = cloud.post(
+            "compute",
+            f"/servers/{server['id']}/action",
+            {"os-getConsoleOutput": {"length": CONSOLE_LINES}},
+        )
+    except GpuaasError:  # a machine that never came up has none; it is evidence only
+        return []
+    line, is_ours = console_line(str(answer.get("output") or ""))
+    return [f"{'the setup wrote' if is_ours else 'the last line on its console is'}: {line}"] if line else []
+
+
+def console_line(output: str) -> tuple[str, bool]:
+    """(a line without anything that is not text, whether our scripts wrote it)."""
+    lines = [" ".join(line.split()) for line in plain(output).splitlines()]
+    ours = [line.partition(OURS)[2] for line in lines if OURS in line]
+    last = [line for line in lines if line][-1:]
+    found = (ours or last or [""])[-1]
+    return found[:LINE_MOST], bool(ours)
 
 
 def not_made(server: Object, pool: str) -> NoCapacity | Permanent:

@@ -40,6 +40,7 @@ from gpuaas.providers.openstack.clusters.health import (
     UPGRADED,
     begun_at,
     boot_failed,
+    console_words,
     fault,
     is_going,
     not_made,
@@ -204,7 +205,10 @@ class Nodes:
         return Permanent(
             f"{server['name']} is not ready after {minutes} minutes: {reached}",
             detail={
-                "evidence": [f"{server['name']}: Nova reports {server['status']}; {reached}"],
+                "evidence": [
+                    f"{server['name']}: Nova reports {server['status']}; {reached}",
+                    *(f"{server['name']}: {words}" for words in console_words(self.cloud, server)),
+                ],
                 "next": f"Check on its console whether it can reach {self.spec.boots.url} and its packages, then retry: it is "
                 "recreated. Templates that need more time can set boot_minutes.",
             },

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Sets this machine up, or brings it to another release, and tells the portal of every stage. May be run again.
+# Sets this machine up, or brings it to another release, and tells the portal of every stage. May be run again. What goes wrong is also
+# written to the console, where the site can read it of a machine that does not reach the portal.
 set -Eeuo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 log=${GPUAAS_LOG:-/run/gpuaas-boot.log} # in memory: a full disk still has words
@@ -30,18 +31,22 @@ program_of() { # COMMAND as it is written: the program that it starts, and what 
   printf %s "${name##*/}"
 }
 cause_of() { # COMMAND LINES...: in one sentence
-  local program full last=${2##*$'\n'}
+  local program full known last=${2##*$'\n'}
   program=$(program_of "$1")
+  known=$(printf '%s\n' "$why" | readable)
   full=$(df --output=avail,target / /var /tmp | awk '$1 == "0" { print $2; exit }')
   if [ -n "$full" ]; then
     echo "the disk of $full is full${program:+, so $program failed}"
-  elif [ -n "$why" ]; then
-    printf '%s\n' "$why" | readable
+  elif [ -n "$known" ]; then
+    printf '%s\n' "$known"
   elif [ -n "$program" ]; then
     echo "$program failed${last:+: $last}"
   else
     echo "${last:-the setup stopped and gave no reason}"
   fi
+}
+console() { # SENTENCE; a console that takes nothing holds up no boot
+  printf 'gpuaas: %s\n' "${1%%$'\n'*}" | timeout 5 tee "${GPUAAS_CONSOLE:-/dev/console}" > /dev/null || true
 }
 failed() { # COMMAND
   [ "$BASHPID" = "$$" ] || exit 1 # of a subshell its parent tells
@@ -49,12 +54,20 @@ failed() { # COMMAND
   set +e
   local lines cause
   lines=$(tail --lines 300 "$log" | readable | tail --lines 20)
-  cause=$(cause_of "$1" "$lines")
-  gpuaas-report failed "$(printf '%s\n' "at the stage $doing: $cause" "$lines")"
+  cause="at the stage $doing: $(cause_of "$1" "$lines")"
+  console "$cause"
+  gpuaas-report failed "$(printf '%s\n' "$cause" "$lines")"
   exit 1
 }
 begin() { doing=$1 why=''; }
-reached() { gpuaas-report "$1" || echo "the portal was not told of $1"; }
+reached() {
+  local said
+  if ! said=$(gpuaas-report "$1" 2>&1); then
+    said="the stage $1 could not be reported: ${said##*$'\n'}"
+    echo "$said"
+    console "$(readable <<< "$said")"
+  fi
+}
 until_true() { # SECONDS WHAT-HAS-NOT-COME-TRUE COMMAND...; of its output only the last is kept
   local seconds=$1 what=$2 end said
   shift 2
@@ -70,9 +83,26 @@ until_true() { # SECONDS WHAT-HAS-NOT-COME-TRUE COMMAND...; of its output only t
   [ -z "$said" ] || printf '%s\n' "$said"
 }
 
+clock_is_right() { # by the portal's; whether the certificate is valid is not asked, since a wrong clock finds none that is
+  local theirs apart side=behind unit=minutes
+  # a portal that is away, or does not say, proves nothing
+  theirs=$(curl --silent --head --insecure --max-time 10 "$GPUAAS_REPORT_URL" | tr --delete '\r' |
+    sed --quiet 's/^[Dd]ate: *//p') || return 0
+  if [ -z "$theirs" ] || ! theirs=$(date --date="$theirs" +%s); then return 0; fi
+  apart=$((theirs - $(date +%s)))
+  if [ "$apart" -lt 0 ]; then apart=$((-apart)) side='ahead of'; fi
+  [ "$apart" -gt 120 ] || return 0 # Slurm's credentials are valid for two minutes
+  apart=$((apart / 60))
+  if [ "$apart" -ge 120 ]; then apart=$((apart / 60)) unit=hours; fi
+  if [ "$unit" = hours ] && [ "$apart" -ge 48 ]; then apart=$((apart / 24)) unit=days; fi
+  echo "it is $apart $unit $side the portal's"
+  return 1
+}
+
 begin booted
 trap 'failed "$BASH_COMMAND"' ERR
 gpuaas-metadata
+until_true "${GPUAAS_CLOCK_SECONDS:-120}" 'the clock has not come right' clock_is_right
 reached booted
 begin packages
 stage_packages

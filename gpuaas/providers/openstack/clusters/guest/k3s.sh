@@ -46,4 +46,5 @@ node_is_ready() { says '^True$' node_says '{.status.conditions[?(@.type=="Ready"
 stage_ready() {
   if [ "$GPUAAS_ROLE" = server ]; then until_true 600 'the API server has not become ready' k3s kubectl get --raw /readyz; fi
   until_true 600 'Kubernetes has not reported the machine as ready' node_is_ready
+  if [ -e /etc/gpuaas/queue.header ]; then systemctl enable --quiet --now gpuaas-queue.timer; fi
 }

@@ -19,7 +19,7 @@ cause, line, rest = told.partition("\n")
 print(json.dumps({"stage": sys.argv[1], "message": cause[:1000] + line + rest[-2000:]}))' "$1" "${2:-}" > "$unsent" || exit 1
 fi
 for pause in $pauses; do
-  code=$(curl --silent --max-time 20 --output /dev/null --write-out '%{http_code}' \
+  code=$(curl --silent --show-error --max-time 20 --output /dev/null --write-out '%{http_code}' --stderr "$unsent.why" \
     --header @"$etc/report.header" --header 'Content-Type: application/json' \
     --data-binary @"$unsent" "$GPUAAS_REPORT_URL") || code=000
   case $code in
@@ -28,4 +28,5 @@ for pause in $pauses; do
     *) rm "$unsent"; echo "the portal refuses the report ($code)" >&2; exit 1 ;;
   esac
 done
+if [ "$code" = 000 ]; then tail --lines 1 "$unsent.why" >&2; else echo "the portal answers $code" >&2; fi
 exit 1

@@ -1,0 +1,111 @@
+"""The page of who may open an environment, the order's choice, and the entrance for guests."""
+
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+
+from gpuaas.core.clock import now
+from gpuaas.environments.models import DoorKey, DoorPass, Environment, EnvironmentUse
+from gpuaas.environments.services import environment_access_set, environment_stop
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.environments.stage import kind, ready, settle
+from tests.factories.tenants import ProjectFactory, ProjectMembershipFactory, UserFactory
+from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.test_environments import at, entrance, order, room
+
+__all__ = ["room"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def lab(as_alice: Actor, room: Workspace) -> Environment:
+    """Of a kind that allows all, for its workspace."""
+    kind(access=["workspace", "private", "organization", "public"])
+    return ready(as_alice, room, gpus=0)
+
+
+@pytest.fixture
+def nina_at(project: Project) -> Client:
+    """Of another project of the same organization."""
+    nina: User = UserFactory.create(username="nina")
+    other = ProjectFactory.create(organization=project.organization, slug="ice")
+    ProjectMembershipFactory.create(project=other, user=nina, role="viewer")
+    return signed_in(nina)
+
+
+def test_the_order_offers_what_the_kind_allows(alice_at: Client, room: Workspace, project: Project) -> None:
+    slug = kind(access=["organization", "private"]).slug
+    page = words(alice_at.get(at("environment_order", project, slug)))
+    assert "Organization: they, and all members of the organization" in page
+    assert "Public with a key" not in page
+    refused = alice_at.post(at("environment_order", project, slug), order(room, access="public"))
+    assert (refused.status_code, "Choose one of those" in words(refused)) == (422, True)
+    assert (
+        alice_at.post(at("environment_order", project, slug), order(room, access="private")).status_code
+        == 302
+    )
+    assert Environment.objects.get().access == "private"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_a_key_is_shown_once(alice_at: Client, lab: Environment, project: Project) -> None:
+    page, made = at("environment_access", project, lab.pk), at("environment_keys", project, lab.pk)
+    assert "New key" not in words(alice_at.get(page))
+    refused = alice_at.post(made, {"name": "ci"})
+    assert (refused.status_code, DoorKey.objects.exists()) == (422, False)
+    assert (
+        alice_at.post(at("environment_access_set", project, lab.pk), {"access": "public"}).status_code == 302
+    )
+    assert alice_at.post(made, {"name": " "}).status_code == 422
+    answer = alice_at.post(made, {"name": "<b>ci</b>"})
+    assert (answer.status_code, "no-store" in answer["Cache-Control"]) == (200, True)
+    key = DoorKey.objects.get()
+    text = answer.content.decode()
+    assert f"https://{lab.label}.apps.test/.gpuaas/key#gpk_{key.prefix}_" in text
+    assert "<b>ci" not in text
+    again = alice_at.get(page).content.decode()
+    assert (key.prefix in again, f"gpk_{key.prefix}" in again) == (True, False)
+    revoked = at("environment_key_revoke", project, lab.pk, key.pk)
+    assert alice_at.post(revoked).status_code == 302
+    assert key.prefix not in words(alice_at.get(page))
+    assert "Who may open it</dt><dd>Public with a key" in words(
+        alice_at.get(at("environment", project, lab.pk))
+    )
+
+
+def test_somebody_elses_private_one(alice_at: Client, lab: Environment, project: Project, bob: User) -> None:
+    Environment.objects.filter(pk=lab.pk).update(created_by=bob, access="private")
+    page = words(alice_at.get(at("environment_access", project, lab.pk)))
+    assert "It is private: only bob can change that" in page
+    refused = alice_at.post(at("environment_access_set", project, lab.pk), {"access": "workspace"})
+    assert (refused.status_code, "only bob can open it" in words(refused)) == (403, True)
+    assert Environment.objects.get().access == "private"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_guests_open_it_and_start_nothing(nina_at: Client, as_alice: Actor, lab: Environment) -> None:
+    assert nina_at.get(entrance(lab)).status_code == 404
+    environment_access_set(actor=as_alice, environment=lab, access="organization")
+    there: Any = nina_at.get(entrance(lab))
+    assert there.headers["Location"].startswith(f"https://{lab.label}.apps.test/.gpuaas/enter?ticket=")
+    assert DoorPass.objects.get().user
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    refused = nina_at.get(entrance(row))
+    assert (refused.status_code, "does not run now" in words(refused)) == (403, True)
+    assert Environment.objects.get().state == "suspended"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_a_private_one_is_not_started_by_others(
+    alice_at: Client, as_alice: Actor, lab: Environment, bob: User
+) -> None:
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    Environment.objects.filter(pk=lab.pk).update(created_by=bob, access="private")
+    assert alice_at.get(entrance(row)).status_code == 403
+    assert Environment.objects.get().state == "suspended"
