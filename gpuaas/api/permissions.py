@@ -187,6 +187,7 @@ NEEDS: Mapping[str, Need] = {
     "environment_change": ENTER,
     "environment_keep": ENTER,
     "environment_key_list": ENTER,
+    "environment_key_get": ENTER,
     "environment_key_create": ENTER,
     "environment_key_revoke": ENTER,
     "environment_clone": ENTER,

@@ -87,9 +87,10 @@ def environment_at_for(*, actor: Actor, label: str) -> Environment:
 
 
 def is_of_organization(actor: Actor, row: Environment) -> bool:
+    """Whether the person has any role in it. An API token never counts: its scopes are asked for elsewhere."""
     organization = row.workspace.project.organization_id
     people = User.objects.filter(of_organization(OuterRef("pk"), organization))
-    return actor.user_id is not None and people.filter(pk=actor.user_id).exists()
+    return actor.user_id is not None and not actor.is_token and people.filter(pk=actor.user_id).exists()
 
 
 def of_organization(user: Any, organization: Any) -> Q:

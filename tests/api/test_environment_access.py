@@ -54,6 +54,7 @@ def test_keys_are_shown_once_and_revoked(alices: Caller, as_alice: Actor, worksp
     (listed,) = alices.get(f"{place}/keys").json["results"]
     assert (listed["name"], listed["created_by"], listed["last_used_at"]) == ("ci", "alice", None)
     assert "key" not in listed
+    assert alices.get(f"{place}/keys/{listed['id']}").json == listed
     for _ in range(2):
         assert alices.delete(f"{place}/keys/{listed['id']}").status == 204
     assert DoorKey.objects.get().revoked_at
@@ -66,5 +67,6 @@ def test_a_key_is_revoked_at_its_own_environment_alone(
     kind(access=["public"])
     one, two = (ready(as_alice, workspace, name, gpus=0, vcpus=1) for name in ("one", "two"))
     made = alices.post(f"{HERE}/{one.pk}/keys", {"name": "ci"}).json
+    assert alices.get(f"{HERE}/{two.pk}/keys/{made['id']}").status == 404
     assert alices.delete(f"{HERE}/{two.pk}/keys/{made['id']}").status == 404
     assert DoorKey.objects.get().revoked_at is None

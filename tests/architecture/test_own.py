@@ -24,6 +24,7 @@ BY_OWNER = {
     ("tokens_of", "tenants/selectors.py"),
     ("keys_for", "gpuaas/workspaces/machines/keys.py"),
     ("admin_require", "gpuaas/workspaces/services/rows.py"),
+    ("is_of_organization", "gpuaas/environments/selectors.py"),
     ("cluster_credential", "gpuaas/clusters/services/access.py"),
     ("_pressed_twice", "frontend/views/requests.py"),
     ("_pressed_twice", "frontend/views/cluster_orders.py"),

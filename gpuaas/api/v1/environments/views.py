@@ -195,6 +195,12 @@ class EnvironmentKeysView(EnvironmentView):
 
 
 class EnvironmentKeyView(EnvironmentView):
+    @operation("environment_key_get", "Get a key of an environment", answer=DoorKeyOutput)
+    def get(self, request: Request, project: str, environment: uuid.UUID, door_key: uuid.UUID) -> Response:
+        """Its name, beginning, and when it was last used; the key itself is shown only once, when it is created."""
+        found = key_get(environment=self.held(self.changes), key_id=door_key)
+        return Response(DoorKeyOutput(found).data)
+
     @operation("environment_key_revoke", "Revoke a key of an environment")
     def delete(self, request: Request, project: str, environment: uuid.UUID, door_key: uuid.UUID) -> Response:
         """Open connections that came in by it end within 5 seconds. Repeating the request changes nothing."""
