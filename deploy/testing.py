@@ -7,6 +7,7 @@ for whoever needs it.
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -47,7 +48,10 @@ NEEDS = {
     "vcluster": ("kubernetes",),
 }
 # Rooms whose back end is one for the whole machine, or is started by a package: one process has all of their tests.
-ALONE = {"bare-metal", "cluster-api", "e2e", "guest", "node", "openshift", "reliability", "vcluster"}
+ALONE = {"bare-metal", "e2e", "guest", "node", "openshift", "reliability", "vcluster"}
+# Rooms of which each part has one (PARTS of tests/tiers.py), and what xdist then writes behind the names of their tests.
+IN_PARTS = {"cluster-api"}
+GROUP = re.compile(rf"@({'|'.join(IN_PARTS)})-\w+$")
 
 
 def main() -> int:
@@ -117,12 +121,17 @@ def in_room(room: str, workers: str, rest: Sequence[str]) -> Row:
     RESULTS.mkdir(exist_ok=True)
     report = RESULTS / f"{room}.xml"
     report.unlink(missing_ok=True)
-    spread = ("-n", "1") if room in ALONE else ("-n", workers, "--dist", "loadfile")
     try:
-        code = tried(*spread, "--tier=deep", f"--room={room}", f"--junitxml={report}", *rest)
+        code = tried(*spread(room, workers), "--tier=deep", f"--room={room}", f"--junitxml={report}", *rest)
     finally:
         stop_labs()
     return Row(room, *counted(report), time.monotonic() - began, code)
+
+
+def spread(room: str, workers: str) -> tuple[str, ...]:
+    if room in ALONE:
+        return ("-n", "1")
+    return ("-n", workers, "--dist", "loadgroup" if room in IN_PARTS else "loadfile")
 
 
 def counted(report: Path) -> tuple[int, int, int]:
@@ -233,7 +242,8 @@ def tried(*words: str) -> int:
 
 def kept(last: Path) -> list[str]:
     """The names of tests that the last run has left there: pytest those that failed, for `--lf`."""
-    return list(json.loads(last.read_text())) if last.exists() else []
+    found = json.loads(last.read_text()) if last.exists() else {}
+    return [GROUP.sub("", name) for name in found]
 
 
 def _pytest(*words: str) -> int:

@@ -134,6 +134,8 @@ FOLDERS = {
     "tests/providers/openshift/": "openshift",
     "tests/providers/vcluster/": "vcluster",
 }
+# Rooms with one lab for the whole machine, of which one part serves a process of its own: whoever asks for one of these.
+PARTS = {"cluster-api": {"capi_tenancy", "cluster_api_openstack_lab", "openstack"}}
 LEFT = pytest.StashKey[Counter[tuple[str, str]]]()
 SENT = "left_to_the_deep_tier"
 
@@ -155,10 +157,21 @@ IN_FAST = Place("", "")
 
 def place_of(item: pytest.Item) -> Place:
     params = getattr(getattr(item, "callspec", None), "params", {})
-    asked = {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
-    place = placed(item.nodeid, asked, [params[name] for name in RIGS if name in params])
+    place = placed(item.nodeid, asked_by(item), [params[name] for name in RIGS if name in params])
     is_long = params.get("examples") == MANY and place == IN_FAST
     return Place(_folder(item.nodeid, ""), PROPERTIES) if is_long else place
+
+
+def asked_by(item: pytest.Item) -> set[str]:
+    """Names of its fixtures and marks."""
+    return {*getattr(item, "fixturenames", ()), *(mark.name for mark in item.iter_markers())}
+
+
+def part_of(room: str, asked: Iterable[str]) -> str:
+    """The process of `--dist loadgroup` that has the test, by its part of the room's lab; "" where the room has no parts."""
+    if room not in PARTS:
+        return ""
+    return f"{room}-{'own' if PARTS[room] & set(asked) else 'shared'}"
 
 
 def placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str] = ()) -> Place:
@@ -200,6 +213,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rooms", action="store_true", help="collect, and print how many tests each deep room has"
     )
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Before xdist looks for the marks; it writes them behind the names, which `deploy/testing.py` takes away again."""
+    if item.config.getoption("loadgroup", False) and (part := part_of(place_of(item).room, asked_by(item))):
+        item.add_marker(pytest.mark.xdist_group(part))
 
 
 @pytest.hookimpl(trylast=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import BACK_ENDS, LONG, WALKS, placed
+from tests.tiers import BACK_ENDS, LONG, WALKS, part_of, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -147,3 +147,12 @@ def test_the_tier_follows_from_what_a_test_asks_for(
     nodeid: str, asked: list[str], rigs: list[str], room: str
 ) -> None:
     assert placed(nodeid, asked, rigs).room == room
+
+
+def test_the_cloud_of_a_room_has_a_process_of_its_own() -> None:
+    assert (
+        part_of("cluster-api", ["lab", "openstack"])
+        != part_of("cluster-api", ["lab", "cluster_api_lab"])
+        != ""
+    )
+    assert part_of("openstack", ["openstack"]) == ""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy import testing
+from tests.tiers import PARTS
 
 # each test fails until the file of its name is there
 CASES = """
@@ -141,6 +142,17 @@ def test_a_room_that_is_called_like_a_folder_is_run_as_a_room(
     assert testing.in_room("billing", "2", []).code == 0
     assert "--room=billing" in asked
     assert "billing" not in asked
+
+
+def test_the_parts_of_a_room_have_a_process_each(tmp_path: Path) -> None:
+    assert PARTS.keys() == testing.IN_PARTS
+    assert testing.spread("cluster-api", "2") == ("-n", "2", "--dist", "loadgroup")
+    assert testing.spread("node", "2") == ("-n", "1")
+    last = tmp_path / "lastfailed"
+    last.write_text(
+        '{"tests/a.py::test_it[cluster-api]@cluster-api-shared": true, "tests/b.py::test_it": true}'
+    )
+    assert testing.kept(last) == ["tests/a.py::test_it[cluster-api]", "tests/b.py::test_it"]
 
 
 def test_each_need_can_be_made_ready() -> None:

@@ -1,5 +1,6 @@
 """One management cluster with Cluster API's real controllers for all tests of this machine, whatever GPUAAS_LAB_SUFFIX says: a second
-beside it does not work, since the development provider's ports are fixed. Its room has one process (deploy/testing.py)."""
+beside it does not work, since the development provider's ports are fixed. Two processes of its room use it, of which one has the
+cloud (PARTS of tests/tiers.py)."""
 
 import pytest
 
