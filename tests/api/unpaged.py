@@ -29,6 +29,7 @@ UNPAGED = {
     "platform-cluster-template-version",
     "machine",
     "environment",
+    "environment-key",
     "environment-log",
     "platform-environment-kind",
     "platform-host",
