@@ -9,7 +9,7 @@ yet voids its result.
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -26,6 +26,7 @@ LATE = timedelta(
     hours=1
 )  # meters tell of the end of a day until then; what comes later is no fault, only work
 BATCH = 500
+PART = timedelta(minutes=10)  # of the day that runs; kept when the next one is over, too
 MANY = 100  # so much has to have ended in the day that runs before it is worth adding up
 LOCK = "SELECT pg_try_advisory_xact_lock(8190, billing_kept_share(%s))"
 
@@ -33,7 +34,7 @@ LOCK = "SELECT pg_try_advisory_xact_lock(8190, billing_kept_share(%s))"
 @dataclass(frozen=True)
 class Due:
     """A month of a project that is past until then, a midnight in the billing time zone; or the day `month` of it, past
-    until an hour."""
+    until the end of a part."""
 
     project_id: uuid.UUID
     month: date
@@ -46,7 +47,9 @@ class Due:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        days = [span for span in month_days(self.month) if self.month <= span.day and span.starts_at < self.until]
+        days = [
+            span for span in month_days(self.month) if self.month <= span.day and span.starts_at < self.until
+        ]
         return {
             "project": self.project_id,
             "month": self.month,
@@ -64,6 +67,13 @@ def past_until(now: datetime) -> datetime:
     return day_span((now - LATE).astimezone(billing_zone()).date()).starts_at
 
 
+def part_until(now: datetime) -> datetime:
+    """The end of the last part of a day that is past and not the newest."""
+    return datetime.fromtimestamp(
+        (now - PART).timestamp() // PART.total_seconds() * PART.total_seconds(), tz=UTC
+    )
+
+
 def usage_keep(*, now: datetime, most: int = BATCH, many: int = MANY) -> int:
     """Returns how many months of projects, and days that run, were added up. Those that are being written are left for
     the next round."""
@@ -74,7 +84,7 @@ def _due(now: datetime, most: int, many: int) -> Iterator[Due]:
     first = UsageInterval.objects.aggregate(first=Min("started_at"))["first"]
     if first is None or first >= now:
         return
-    end, hour = past_until(now), (now - LATE).replace(minute=0, second=0, microsecond=0)
+    end, part = past_until(now), part_until(now)
     final = month_final()
     spans = [month_span(month) for month in months_between(first, end) if final is None or month > final]
     untils = {span.day: min(span.ends_at, end) for span in spans if span.starts_at < end}
@@ -87,10 +97,10 @@ def _due(now: datetime, most: int, many: int) -> Iterator[Due]:
     }
     months = _found("keep_due", asked)
     yield from (Due(project, month, untils[month]) for project, month in months)
-    if hour > end:
+    if part > end:
         day = end.astimezone(billing_zone()).date()
-        asked |= {"day": day, "starts_at": end, "until": hour, "most": most - len(months), "many": many}
-        yield from (Due(project, day, hour) for (project,) in _found("keep_due_today", asked))
+        asked |= {"day": day, "starts_at": end, "until": part, "most": most - len(months), "many": many}
+        yield from (Due(project, day, part) for (project,) in _found("keep_due_today", asked))
 
 
 def _found(name: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
