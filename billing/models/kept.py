@@ -9,10 +9,12 @@ from tenants.models import Project
 
 
 class KeptMonth(models.Model):
-    """A project's month in the billing time zone, of which the usage in [starts_at, until) is added up.
+    """A project's month in the billing time zone, of which the usage in [starts_at, until) is added up; or, where `month` is a
+    later day than the first, that day while it runs, without holders.
 
     until = starts_at: nothing is. The database sets it so in the transaction that changes an interval of that time
-    (migration `usage_changes_void`); `billing.services.keeping` adds up again. until is midnight in the zone.
+    (migration `usage_changes_void`); `billing.services.keeping` adds up again. until is midnight in the zone, or on the
+    day that runs the end of a part of it.
     """
 
     id = models.BigAutoField(primary_key=True)

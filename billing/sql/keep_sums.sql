@@ -1,5 +1,5 @@
 -- Unit-seconds of a project by day and by holder, from nothing but its intervals; what is open counts to the end.
--- Parameters: project, starts_at, until, days, day_starts, day_ends.
+-- Parameters: project, starts_at, until, whole (a month, so by holder too), day_starts, day_ends.
 used AS MATERIALIZED (
     SELECT coalesce(i.workspace_id, i.cluster_id) AS holder, i.flavor_id AS flavor, i.meter,
            CASE WHEN i.flavor_id IS NULL THEN i.resource_name ELSE '' END AS resource, i.surplus, i.quantity,
@@ -21,6 +21,6 @@ by_holder AS (
     SELECT u.holder, u.flavor, u.meter, u.resource, u.surplus,
            sum(u.quantity * extract(EPOCH FROM u.ends_at - u.starts_at)::bigint)::bigint AS unit_seconds
     FROM used u
-    WHERE u.ends_at > u.starts_at
+    WHERE %(whole)s AND u.ends_at > u.starts_at
     GROUP BY 1, 2, 3, 4, 5
 )

@@ -1,6 +1,7 @@
 -- The same as portal_usage.sql and counted_pieces.sql for a look: what is past is taken from what was added up once, the rest
 -- from its intervals, all as one snapshot. portal_tariff.sql comes before it. Only pieces of whole days can be kept; by holder
--- only a whole month as far as it is past. A month that was kept later than what is asked for is not used.
+-- only a whole month as far as it is past. A month that was kept later than what is asked for is not used. Of the day that runs
+-- so much is taken as is kept where the month is kept up to it, or the piece begins with it; never by holder.
 -- Of a month without usage nothing need be kept, so it is not counted as one that was not.
 -- What runs and began before the earliest moment that was not kept is added up there, so that thousands of running rows become
 -- a few before they meet the pieces; ended rows seldom are alike. A gap is looked up apart: rows without seconds that say where
@@ -14,14 +15,22 @@ piece AS NOT MATERIALIZED (
     ) AS p (number, month, slot, starts_at, ends_at, whole)
 ),
 part AS MATERIALIZED (
-    SELECT y.project, y.key, b.number, b.month, b.slot, b.starts_at, b.ends_at, h.id AS kept,
-           CASE WHEN h.id IS NULL THEN b.starts_at ELSE greatest(b.starts_at, least(h.until, b.ends_at)) END AS since
+    SELECT y.project, y.key, b.number, b.month, b.slot, b.starts_at, b.ends_at, h.id AS kept, d.id AS today,
+           CASE
+               WHEN d.id IS NOT NULL THEN d.until
+               WHEN h.id IS NOT NULL THEN greatest(b.starts_at, least(h.until, b.ends_at))
+               ELSE b.starts_at
+           END AS since
     FROM payer y
     CROSS JOIN piece b
     LEFT JOIN billing_keptmonth h
         ON h.project_id = y.project AND h.month = b.month AND h.zone = %(zone)s AND b.whole
         AND h.until <= %(now)s AND h.until > b.starts_at
         AND (NOT %(by_holder)s OR b.starts_at = h.starts_at AND b.ends_at >= h.until)
+    LEFT JOIN billing_keptmonth d
+        ON d.project_id = y.project AND d.month > b.month AND d.zone = %(zone)s AND b.whole AND NOT %(by_holder)s
+        AND d.until <= %(now)s AND d.until > d.starts_at
+        AND d.starts_at = coalesce(h.until, b.starts_at) AND d.starts_at < b.ends_at
 ),
 recent AS MATERIALIZED (
     SELECT min(f.since) AS since
@@ -69,7 +78,7 @@ used AS (
            ) AS ware,
            k.meter, k.resource_name AS resource, k.surplus, false AS estimated, k.unit_seconds
     FROM part f
-    JOIN billing_keptday k ON k.kept_id = f.kept AND k.starts_at >= f.starts_at AND k.starts_at < f.since
+    JOIN billing_keptday k ON k.kept_id IN (f.kept, f.today) AND k.starts_at >= f.starts_at AND k.starts_at < f.since
     WHERE NOT %(by_holder)s
     UNION ALL
     SELECT f.key, f.month, f.slot, f.starts_at, f.ends_at, f.project, k.holder, coalesce(

@@ -8,9 +8,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
+import time_machine
 from django.db import connection
 from django.template import Context, Template
 from django.test import Client
@@ -18,7 +19,7 @@ from django.test import utils as instruments
 from django.test.utils import CaptureQueriesContext
 
 from billing.models import Budget, RateCard
-from billing.months import month_of, month_span
+from billing.months import day_span, month_of, month_span
 from billing.services.keeping import past_until, usage_keep
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.clock import now
@@ -32,6 +33,7 @@ from tests.factories.catalog import FlavorFactory
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectFactory, UserFactory
 
 WORKSPACES, PODS, ROUNDS = 2_000, 60_000, 9
+DAY, BEFORE_MIDNIGHT = date(2026, 11, 20), timedelta(minutes=90)
 HELD = """
 INSERT INTO metering_usageinterval (id, site_id, project_id, workspace_id, flavor_id, consumer_uid, consumer_name, node, meter,
     resource_name, quantity, started_at, ended_at, last_seen_at, ended_by)
@@ -86,6 +88,12 @@ PAGES = {
 
 
 def measure() -> list[Measured]:
+    """In the evening, when most has ended since midnight, whatever the time of the run."""
+    with time_machine.travel(day_span(DAY).ends_at - BEFORE_MIDNIGHT):
+        return _measure()
+
+
+def _measure() -> list[Measured]:
     client, project = _stage()
     while usage_keep(now=now()):
         pass

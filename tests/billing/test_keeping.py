@@ -124,8 +124,15 @@ class Stage:
         """A price of that time on: also one that is dated back."""
         card: RateCard = rate_card_ensure()
         Rate.objects.filter(card=card, valid_from__gte=at).delete()
-        Rate.objects.filter(card=card, valid_from__lt=at, valid_to=None).update(valid_to=at)
+        Rate.objects.filter(card=card).exclude(valid_to__lte=at).update(valid_to=at)
         rate_make(card, self.flavor, micro, at)
+
+    def tiers(self, at: datetime, micro: int, mode: str) -> None:
+        """A price of that time on, which is another one after an hour of a unit."""
+        self.price(at, micro)
+        rate = Rate.objects.get(card=rate_card_ensure(), valid_from=at)
+        Rate.objects.filter(pk=rate.pk).update(tier_mode=mode)
+        rate.tiers.create(from_unit_hours=1, price_micro=micro // 2)
 
     def discount(self, at: datetime, points: int) -> None:
         Discount.objects.all().delete()
@@ -139,7 +146,7 @@ class Stage:
         )
 
     def keep(self, at: datetime) -> None:
-        usage_keep(now=at)
+        usage_keep(now=at, many=1)
 
     def look(self, at: datetime) -> None:
         for slots, by in SLOTS:

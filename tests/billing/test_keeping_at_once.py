@@ -16,6 +16,7 @@ from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.billing.test_keeping import DAYS, cells
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BEGAN = utc("2026-11-01 09:00:00")
@@ -97,6 +98,45 @@ def test_what_is_being_written_is_kept_later(workspace: Workspace) -> None:
     writer.join()
 
     assert usage_keep(now=NOW) == 1
+    assert kept_check() == []
+
+
+def test_two_look_while_one_writes(workspace: Workspace, project: Project) -> None:
+    """Each look has its own snapshot, in which what is kept and what is counted anew are the same."""
+    done = threading.Event()
+    looks: list[bool] = []
+
+    def write() -> None:
+        """Ends of this day and of the day before, some of them known late, and some taken back."""
+        try:
+            for number in range(24):
+                at = NOW - timedelta(minutes=47 * number + 25)
+                late = interval_make(
+                    workspace, None, at, at + timedelta(minutes=9), meter=Meter.VCPU_HELD, resource="vcpu"
+                )
+                if number % 3 == 2:
+                    late.delete()
+        finally:
+            done.set()
+
+    def look() -> None:
+        while not done.is_set() or len(looks) < 4:
+            with transaction.atomic(), connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                kept, anew = (cells(project, DAYS, NOW, False, stored=stored) for stored in (True, False))
+            looks.append(kept == anew)
+
+    def keep() -> None:
+        while not done.is_set():
+            usage_keep(now=NOW, many=1)
+
+    for thread in [in_thread(work) for work in (look, look, keep, write)]:
+        thread.join()
+
+    assert all(looks)
+    usage_keep(now=NOW, many=1)
+    assert KeptMonth.objects.filter(month=NOW.date(), until__gt=F("starts_at")).exists()
+    assert cells(project, DAYS, NOW, False, stored=True) == cells(project, DAYS, NOW, False, stored=False)
     assert kept_check() == []
 
 
