@@ -110,6 +110,14 @@ def badge(tone: str, word: str, waiting: bool = False) -> Data:
     return {"tone": str(tone), "word": word, "waiting": waiting, "filled": True}
 
 
+@register.simple_tag
+def live(push: bool = False) -> SafeString:
+    """How the connection is of a page that fetches itself. A script writes it; without scripts nothing is shown."""
+    css = "g-push g-live" if push else "g-live"
+    shown = '<span class="{}" data-live-state="off" data-live-words data-scripted>not connected</span>'
+    return format_html(shown, css)
+
+
 @register.inclusion_tag("components/button.html")
 def button(
     label: str,
