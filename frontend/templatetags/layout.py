@@ -34,6 +34,23 @@ def card(content: SafeString, title: str = "", id: str = "", text: str = "", **e
     return format_html('<section class="card"{}>\n{}{}</section>', attributes(extra), header, content)
 
 
+@register.simple_block_tag(takes_context=True)
+def removal(
+    context: Context,
+    content: SafeString,
+    pk: object,
+    name: str,
+    action: str,
+    label: str,
+    word: str = "Revoke",
+) -> SafeString:
+    """The button that takes a row of a list away, and its dialog, which so comes and goes with its row. The block's content says
+    what happens."""
+    data = {"id": f"{word.lower()}-{pk}", "title": f"{word} {name}?", "action": action, "label": label}
+    more = {"content": content, "word": word, "of": name}
+    return render_to_string("components/removal.html", data | more, request=context.get("request"))
+
+
 @register.simple_block_tag
 def table(
     content: SafeString, label: str = "", css: str = "g-stacked", hover: bool = False, **extra: object

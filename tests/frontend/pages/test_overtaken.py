@@ -33,9 +33,7 @@ def test_a_stop_of_an_environment(alice_at: Client, as_alice: Actor, project: Pr
     overtaken(environment_delete(actor=as_alice, environment=row), alice_at, "stop")
 
 
-def test_a_suspension_of_a_workspace(
-    alice_at: Client, as_alice: Actor, project: Project, site: Site
-) -> None:
+def test_a_suspension_of_a_workspace(alice_at: Client, as_alice: Actor, project: Project, site: Site) -> None:
     row = workspace_ready(as_alice, project, site, h100s=2)
     workspace_suspend(actor=as_alice, workspace=row)
     overtaken(workspace_delete(actor=as_alice, workspace=row), alice_at, "suspension")

@@ -203,9 +203,7 @@ class OperationOutput(Output):
     requested_by = serializers.CharField(source="operation.requested_by")
     requested_at = serializers.DateTimeField(source="operation.requested_at")
     finished_at = serializers.DateTimeField(source="operation.finished_at", allow_null=True)
-    succeeded = serializers.BooleanField(
-        source="operation.succeeded", allow_null=True, help_text=SUCCEEDED
-    )
+    succeeded = serializers.BooleanField(source="operation.succeeded", allow_null=True, help_text=SUCCEEDED)
     summary = serializers.CharField(source="operation.summary", allow_blank=True)
     remaining_seconds = serializers.FloatField(allow_null=True)
     steps = StepOutput(many=True)
