@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
+from django.core import validators
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
@@ -11,6 +12,26 @@ from quotas.resources import MEMORY, VCPU, gpu_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
+# Django's own words, and ours for where a field has none of its own
+OURS = (
+    (
+        validators.MaxLengthValidator.message,
+        "Write at most %(limit_value)d characters; these are %(show_value)d.",
+    ),
+    (validators.MinValueValidator.message, "Enter %(limit_value)s or more."),
+    (validators.MaxValueValidator.message, "Enter %(limit_value)s or less."),
+    (forms.ChoiceField.default_error_messages["invalid_choice"], "Choose one of the list."),
+    (forms.MultipleChoiceField.default_error_messages["invalid_choice"], "Choose only what the list has."),
+)
+
+
+class Form(forms.Form):
+    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
+
+    def add_error(self, field: str | None, error: forms.ValidationError | str) -> None:
+        for each in getattr(error, "error_list", ()):
+            each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
+        super().add_error(field, error)
 
 
 class RequiredText(forms.CharField):

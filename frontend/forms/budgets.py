@@ -7,7 +7,7 @@ from django import forms
 
 from billing.models import Budget, BudgetAction, Measure, Period
 from billing.services.budgets import THRESHOLDS_MOST, BudgetTerms
-from frontend.forms import RequiredText, choices_set
+from frontend.forms import Form, RequiredText, choices_set
 
 ROWS = 4
 FIRST = ((50, BudgetAction.NOTIFY), (80, BudgetAction.NOTIFY), (100, BudgetAction.BLOCK))
@@ -22,7 +22,7 @@ def day_field(label: str) -> forms.DateField:
     )
 
 
-class BudgetForm(forms.Form):
+class BudgetForm(Form):
     """Thresholds are `percent_1`, `action_1` and so on; a row without a percentage is none."""
 
     name = RequiredText("Enter a name.", 60)

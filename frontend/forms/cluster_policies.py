@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, choices_set, refuse
+from frontend.forms import WHOLE, Form, choices_set, refuse
 from frontend.forms.clusters import field_of, posted_of
 from gpuaas.clusters.models import ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind
@@ -22,7 +22,7 @@ def whole(label: str, initial: int, help_text: str = "") -> forms.IntegerField:
     return forms.IntegerField(label=label, initial=initial, help_text=help_text, error_messages=WHOLE)
 
 
-class PolicyForm(forms.Form):
+class PolicyForm(Form):
     """Names are those of the service, so that its refusals find their fields."""
 
     pool = forms.ChoiceField(label="Pool")

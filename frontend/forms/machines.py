@@ -5,12 +5,12 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText, choices_set
+from frontend.forms import Form, RequiredText, choices_set
 
 Choices = Sequence[tuple[str, str]]
 
 
-class MachineForm(forms.Form):
+class MachineForm(Form):
     name = RequiredText("Enter a name.", 300, label="Name")
     flavor = forms.ChoiceField(
         label="Flavor",
@@ -35,7 +35,7 @@ class MachineForm(forms.Form):
             choices_set(self, name, choices)
 
 
-class RebuildForm(forms.Form):
+class RebuildForm(Form):
     image = forms.ChoiceField(
         label="Image",
         required=False,
@@ -47,7 +47,7 @@ class RebuildForm(forms.Form):
         choices_set(self, "image", [("", "Current image"), *images])
 
 
-class KeyForm(forms.Form):
+class KeyForm(Form):
     name = RequiredText("Enter a name.", 300, label="Name")
     public_key = RequiredText(
         "Paste the line of your .pub file.",

@@ -90,7 +90,7 @@ def test_a_budget_of_one_cluster(alice_at: Client, alice: User, limited: Project
         ("percent_1", {"percent_1": "", "percent_2": ""}, "1 to 10 thresholds"),
         ("percent_1", {"percent_1": "1001"}, "between 1 and 1,000"),
         ("percent_1", {"percent_1": "half"}, "whole number"),
-        ("holder", {"holder": "0199f1f0-0000-7000-8000-000000000000"}, "Select a valid choice"),
+        ("holder", {"holder": "0199f1f0-0000-7000-8000-000000000000"}, "Choose one of the list"),
     ],
 )
 def test_what_makes_no_sense_is_refused_beside_its_field(

@@ -111,7 +111,7 @@ def test_it_is_stopped_started_restarted_and_deleted(
         ({"home_gib": "9999"}, "gib of storage"),
         ({"vcpus": "many"}, "enter a whole number"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
-        ({"gpu": "a100"}, "select a valid choice"),
+        ({"gpu": "a100"}, "choose one of the list"),
     ],
 )
 def test_a_refusal_is_beside_its_field(
