@@ -46,7 +46,7 @@ def removal(
 ) -> SafeString:
     """The button that takes a row of a list away, and its dialog, which so comes and goes with its row. The block's content says
     what happens."""
-    data = {"id": f"{word.lower()}-{pk}", "title": f"{word} {name}?", "action": action, "label": label}
+    data = {"id": f"{word.lower()}-{pk}", "title": f"{label} {name}?", "action": action, "label": label}
     more = {"content": content, "word": word, "of": name}
     return render_to_string("components/removal.html", data | more, request=context.get("request"))
 
