@@ -24,7 +24,7 @@ from django.utils.http import urlencode
 from frontend import toasts
 from frontend.doors import is_piece
 from frontend.forms import refuse, sentence_of
-from gpuaas.core.errors import Conflict, GpuaasError
+from gpuaas.core.errors import GpuaasError
 
 M = TypeVar("M", bound=Model)
 
@@ -80,10 +80,13 @@ def refusals_shown(request: HttpRequest, *errors: type[GpuaasError]) -> Refusals
     return Refusals(lambda error: messages.error(request, sentence_of(error.message)), *errors)
 
 
-def name_require(request: HttpRequest, name: str, done: str = "deleted", do: str = "delete") -> None:
-    """Raises Conflict unless the name was typed to confirm."""
-    if request.POST.get("confirm_name") != name:
-        raise Conflict(f"Nothing was {done}: type {name} exactly to {do} it.")
+def name_typed(request: HttpRequest, name: str, *, done: str = "deleted", do: str = "delete") -> bool:
+    """Whether it was typed to confirm. If not, the page that is drawn next comes with its dialog open, what was typed, and what
+    to type."""
+    if request.POST.get("confirm_name") == name:
+        return True
+    vars(request)["misnamed"] = f"Nothing was {done}: type {name} exactly to {do} it."
+    return False
 
 
 def done(request: HttpRequest, text: str, to: str, *args: object, undo: str = "") -> HttpResponse:
@@ -106,6 +109,7 @@ def draw_page(
     request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: bool = False
 ) -> HttpResponse:
     """With status 422 where it says what was `refused`, as every form with errors does."""
+    refused = refused or hasattr(request, "misnamed")
     refused = refused or any(isinstance(each, forms.BaseForm) and each.errors for each in context.values())
     return render(request, template, context, status=422 if refused else 200)
 

@@ -350,11 +350,11 @@ def confirm(
 
     The block's content says what will happen; it may hold further inputs.
     """
-    names = {"id": id, "title": title, "action": action, "label": label, "name": name}
-    data = names | {"htmx": htmx}
-    return render_to_string(
-        "components/confirm.html", data | {"content": content}, request=context.get("request")
-    )
+    request = context.get("request")
+    asked = name and request is not None and request.path == action
+    data = {"id": id, "title": title, "action": action, "label": label, "name": name, "htmx": htmx}
+    more = {"content": content, "misnamed": getattr(request, "misnamed", "") if asked else ""}
+    return render_to_string("components/confirm.html", data | more, request=request)
 
 
 @register.simple_tag(takes_context=True)

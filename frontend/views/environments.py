@@ -16,7 +16,7 @@ from django.urls import reverse
 from frontend import formats
 from frontend.forms import sentence_of
 from frontend.forms.environments import CloneForm, IdleForm, KeepForm, OrderForm
-from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
+from frontend.frame import done, draw_page, name_typed, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page, row_doors
@@ -270,7 +270,8 @@ def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResp
 
 @environment_action(ACCESS)
 def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
-    name_require(request, row.name)
+    if not name_typed(request, row.name):
+        return _draw(request, here, row)
     services.environment_delete(actor=here.actor, environment=row)
     return done(
         request,
