@@ -1,11 +1,13 @@
 """Forms parse what browsers send; whether it may be is the services' question, whose refusals land on their fields."""
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.core import validators
 
+from billing.money import EXPONENTIAL, OUT_IN_DIGITS
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
 from quotas.resources import MEMORY, VCPU, gpu_resource
@@ -32,6 +34,13 @@ class Form(forms.Form):
         for each in getattr(error, "error_list", ()):
             each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
         super().add_error(field, error)
+
+
+class PlainDecimalField(forms.DecimalField):
+    def to_python(self, value: Any) -> Decimal | None:
+        if EXPONENTIAL.fullmatch(str(value or "").strip()):
+            raise forms.ValidationError(sentence_of(OUT_IN_DIGITS))
+        return super().to_python(value)
 
 
 class RequiredText(forms.CharField):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, choices_set, refuse
+from frontend.forms import WHOLE, Form, PlainDecimalField, choices_set, refuse
 from frontend.forms.clusters import field_of, posted_of
 from gpuaas.clusters.models import ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind
@@ -35,7 +35,7 @@ class PolicyForm(Form):
     gpu_hours_month = forms.IntegerField(
         label="GPU-hours per month", required=False, error_messages={"invalid": "Enter a whole number."}
     )
-    money_month = forms.DecimalField(
+    money_month = PlainDecimalField(
         label="Cost per month", required=False, error_messages={"invalid": "An amount such as 250.00."}
     )
     after = forms.ChoiceField(

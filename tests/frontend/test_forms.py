@@ -6,7 +6,7 @@ import pkgutil
 from django import forms
 
 import frontend.forms
-from frontend.forms import Form, RequiredText
+from frontend.forms import Form, PlainDecimalField, RequiredText
 
 
 class Sample(Form):
@@ -41,3 +41,14 @@ def test_every_form_of_a_page_is_one_of_ours() -> None:
         if isinstance(each, type) and issubclass(each, forms.BaseForm) and not issubclass(each, Form)
     }
     assert made == set()
+
+
+class Amount(Form):
+    amount = PlainDecimalField(required=False)
+
+
+def test_amounts_have_no_exponent() -> None:
+    assert Amount({"amount": "250.00"}).is_valid()
+    assert Amount({"amount": ""}).is_valid()
+    for text in ("1e5", " 1.5E+3 ", "-2e-1"):
+        assert "without an exponent" in str(Amount({"amount": text}).errors["amount"])
