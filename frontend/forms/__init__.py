@@ -1,7 +1,6 @@
 """Forms parse what browsers send; whether it may be is the services' question, whose refusals land on their fields."""
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -30,14 +29,14 @@ OURS = (
 class Form(forms.Form):
     """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
 
-    def add_error(self, field: str | None, error: forms.ValidationError | str) -> None:
+    def add_error(self, field: str | None, error: Any) -> None:
         for each in getattr(error, "error_list", ()):
             each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
         super().add_error(field, error)
 
 
 class PlainDecimalField(forms.DecimalField):
-    def to_python(self, value: Any) -> Decimal | None:
+    def to_python(self, value: Any) -> Any:
         if EXPONENTIAL.fullmatch(str(value or "").strip()):
             raise forms.ValidationError(sentence_of(OUT_IN_DIGITS))
         return super().to_python(value)

@@ -81,13 +81,18 @@ class OrderForm(Form):
 
     workspace = forms.ChoiceField(
         label="Workspace",
+        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
         error_messages={
             "required": "Choose a workspace.",
             "invalid_choice": "Choose one of the workspaces that are ready.",
         },
     )
-    name = RequiredText("Enter a name.", 300, label="Name")
-    gpu = forms.ChoiceField(label="GPU type", required=False)
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
+    )
+    gpu = forms.ChoiceField(
+        label="GPU type", required=False, help_text="Only needed where the workspace has several."
+    )
 
     def __init__(
         self, *args: Any, definition: Definition, workspaces: Choices, gpus: Choices, **kwargs: Any

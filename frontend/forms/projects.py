@@ -36,9 +36,14 @@ class ProjectForm(Form):
 
 class TokenForm(Form):
     name = RequiredText("Enter a name.", 100, help_text="To help you recognize it.")
-    expires_at = moment_field(label="Valid until", error_messages={"required": "Choose a date and time."})
+    expires_at = moment_field(
+        label="Valid until",
+        help_text="At most one year, in your time zone.",
+        error_messages={"required": "Choose a date and time."},
+    )
     scopes = forms.MultipleChoiceField(
         label="Scopes",
+        help_text="Choose only the scopes that it needs.",
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one scope."},
     )

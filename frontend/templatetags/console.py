@@ -253,10 +253,10 @@ def field(
 
 
 @register.inclusion_tag("components/field_help.html")
-def field_help(bound: BoundField) -> Data:
+def field_help(bound: BoundField, swap: bool = True) -> Data:
     """The text under a field, sent along with an answer: its error if the value is invalid, else its hint."""
     control = fields.control_of(bound, "", {})
-    return {"errors": control.errors, "hint": bound.help_text, "help_id": control.help_id, "swap": True}
+    return {"errors": control.errors, "hint": bound.help_text, "help_id": control.help_id, "swap": swap}
 
 
 @register.inclusion_tag("components/answer.html")

@@ -21,7 +21,7 @@ from billing.services.budgets import (
     budget_update,
 )
 from frontend.forms.budgets import FIELDS, FIRST, BudgetForm, initial_of, thresholds_shown
-from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.frame import checked, done, draw_page, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.budgets import row_of, rows_of
@@ -73,6 +73,7 @@ def index(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     return list_page(request, "billing/budgets.html", found, context)
 
 
+@checked
 def new(request: HttpRequest, scope: Scope) -> HttpResponse:
     if not scope.may_manage:
         raise Forbidden("your role does not allow setting budgets here")
@@ -95,6 +96,7 @@ def new(request: HttpRequest, scope: Scope) -> HttpResponse:
     return _form(request, scope, form)
 
 
+@checked
 def budget(request: HttpRequest, scope: Scope, budget: uuid.UUID) -> HttpResponse:
     row = _row(scope, budget)
     (state,) = budget_states(budgets=[row])

@@ -10,7 +10,7 @@ from django.views.decorators.debug import sensitive_post_parameters, sensitive_v
 
 from frontend import formats
 from frontend.forms.machines import MachineForm, RebuildForm
-from frontend.frame import done, draw_page, draw_piece, name_typed, posted, refusals_on
+from frontend.frame import checked, done, draw_page, draw_piece, name_typed, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, row_doors
@@ -93,6 +93,7 @@ def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpRespo
 
 @sensitive_post_parameters("cloud_init")
 @machines_page(Permission.WORKSPACE_ACCESS)
+@checked
 def new(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     look = machine_look_of(workspace=row)
     form = _form(here, row, look, posted(request))

@@ -58,6 +58,16 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert url("machine", room, row.pk) not in alice_at.get(url("machines", room)).content.decode()
 
 
+def test_an_order_is_checked_while_it_is_typed(alice_at: Client, room: Workspace) -> None:
+    url_ = f"{url('machine_new', room)}?check"
+    assert "invalid-feedback" not in words(alice_at.post(url_, ORDER))
+    wrong = words(alice_at.post(url_, {**ORDER, "image": "none", "cloud_init": "rm"}))
+    assert wrong.startswith("Image: Choose one of the images.")
+    assert '<p class="invalid-feedback" id="id_image-help" hx-swap-oob="true">' in wrong
+    assert "id_volume_gib-help" not in wrong, "what the page does not show is not answered"
+    assert not Machine.objects.exists()
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
