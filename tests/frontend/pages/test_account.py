@@ -76,6 +76,9 @@ def test_a_forgotten_password_is_set_anew_in_the_words_of_the_house(alice: User)
     assert "The portal mails you a link" in client.get(door).content.decode()
     refused = client.post(door, {"email": "no address"}).content.decode()
     assert 'aria-invalid="true"' in refused
+    assert "Enter an address such as ada@example.org." in refused
+    assert "Enter the address of your account." in client.post(door, {"email": ""}).content.decode()
+    assert "placeholder" not in refused
     sent = client.post(door, {"email": alice.email}, follow=True).content.decode()
     assert "a link to set a new password is on its way" in sent
     letter = mail.outbox[-1]
@@ -86,6 +89,10 @@ def test_a_forgotten_password_is_set_anew_in_the_words_of_the_house(alice: User)
     form = client.get(link[1], follow=True)
     assert "<h1>Set a new password</h1>" in form.content.decode()
     at = form.redirect_chain[-1][0]
+    for words in ("New password, once more", "At least 12 characters, not a common password"):
+        assert words in form.content.decode()
+    assert "placeholder" not in form.content.decode()
+    assert "Enter a new password." in client.post(at, {"password1": "", "password2": ""}).content.decode()
     assert 'aria-invalid="true"' in client.post(at, {"password1": new, "password2": "x"}).content.decode()
     done = client.post(at, {"password1": new, "password2": new}, follow=True).content.decode()
     assert "<h1>The password is set</h1>" in done
