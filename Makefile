@@ -12,7 +12,7 @@ FRONTEND_SOURCES := $(shell find frontend/src frontend/scripts frontend/package.
 	frontend/tsconfig.json frontend/icons.txt frontend/templates -type f 2>/dev/null)
 PYTEST_WORKERS ?= 2
 TEMPLATE_STYLE := --line-length 120 --indent-width 2 \
-	--custom-blocks confirm,empty_state,card,table,listing,list_bar,filter_bar,dialog_head,fact frontend/templates gpuaas billing
+	--custom-blocks confirm,removal,empty_state,card,table,listing,list_bar,filter_bar,dialog_head,fact frontend/templates gpuaas billing
 
 .PHONY: help
 help: ## this list

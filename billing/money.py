@@ -1,5 +1,6 @@
 """Money as numbers: integers inside, exact Decimals at the edge, never floats."""
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
@@ -9,6 +10,9 @@ from gpuaas.core.errors import Invalid
 
 MICRO = 1_000_000
 HOUR = 3600
+PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+EXPONENTIAL = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
+OUT_IN_DIGITS = "write the number out in digits, such as 100000, without an exponent"
 PRICE_PLACES = 6
 PRICE_MAX = Decimal(1_000_000)
 # Decimal places of the money there is (ISO 4217, list one). Metals, funds of banks and codes for tests have none.
@@ -52,12 +56,21 @@ def price_of(price_micro: int) -> Decimal:
     return Decimal(f"{whole}.{digits}")
 
 
+def decimal_read(value: Decimal | str | int, *, field: str, otherwise: str) -> Decimal:
+    """A number that a person wrote with digits and a point. Raises Invalid on `field`, for what is no number with `otherwise`."""
+    if isinstance(value, str) and EXPONENTIAL.fullmatch(value.strip()):
+        raise Invalid.field(field, OUT_IN_DIGITS)
+    if isinstance(value, str) and not PLAIN.fullmatch(value.strip()):
+        raise Invalid.field(field, otherwise)
+    try:
+        return Decimal(value)
+    except (InvalidOperation, ValueError, TypeError) as error:
+        raise Invalid.field(field, otherwise) from error
+
+
 def price_parse(value: Decimal | str | int, *, field: str = "price") -> int:
     """Millionths of a price entered by a person. Raises Invalid on `field`."""
-    try:
-        price = Decimal(value)
-    except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, "a price must be a decimal number such as 2.40") from error
+    price = decimal_read(value, field=field, otherwise="a price must be a decimal number such as 2.40")
     if not price.is_finite() or price < 0 or price > PRICE_MAX:
         raise Invalid.field(field, f"a price must be between 0 and {PRICE_MAX:,} per unit and hour")
     micro = price * MICRO

@@ -10,26 +10,32 @@ done and go on. A view reads from top to bottom:
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, wraps
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from django import forms
 from django.contrib import messages
+from django.db import transaction
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import urlencode
 
 from frontend import toasts
 from frontend.doors import is_piece
+from frontend.fields import kind_of
 from frontend.forms import refuse, sentence_of
-from gpuaas.core.errors import Conflict, GpuaasError
+from frontend.forms.lease import typed_only
+from gpuaas.core.errors import GpuaasError
 
 M = TypeVar("M", bound=Model)
+R = TypeVar("R", bound=HttpResponseBase)
+P = ParamSpec("P")
 
 
 UNDONE = "undone"
+CHECK = "check"
 
 
 def undo_by(to: str, *args: object, **values: str | int) -> str:
@@ -47,6 +53,49 @@ def posted(request: HttpRequest) -> QueryDict | None:
     return request.POST if request.method == "POST" else None
 
 
+class Fits(Exception):
+    """Ends a check: what is asked would be done."""
+
+
+def checked(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
+    """Of a view that tries a form. While it is filled in, its page asks at `?check` what would be refused: the view runs as far
+    as `fits` or `done`, all that it wrote is taken back, and `draw_page` answers with what belongs beside fields and button."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> R:
+        if request.method != "POST" or CHECK not in request.GET:
+            return view(request, *args, **kwargs)
+        vars(request)["checking"] = True
+        with transaction.atomic():
+            answer = view(request, *args, **kwargs)
+            transaction.set_rollback(True)
+        return answer
+
+    return inner
+
+
+def fits(request: HttpRequest) -> None:
+    """After a service, inside the block that tells its refusals: a check goes no further."""
+    if hasattr(request, "checking"):
+        raise Fits
+
+
+def _answer(request: HttpRequest, form: forms.BaseForm) -> HttpResponse:
+    """Beside fields that are still empty nothing is red; the button names the first of them that must not be."""
+    wrong = next(iter(form.errors.items()), None)
+    why = ""
+    if wrong is not None:
+        name, errors = wrong
+        why = f"{form[name].label}: {errors[0]}" if name in form.fields else str(errors[0])
+    typed_only(form, *form.fields)
+    shown = [
+        bound
+        for bound in form.visible_fields()
+        if bound.html_name in request.POST or kind_of(bound) != "text"
+    ]
+    return render(request, "components/checked.html", {"fields": shown, "why": why})
+
+
 class Refusals:
     """A block that ends where a service refuses with one of `errors`; `tell` gets the refusal and the view goes on."""
 
@@ -59,6 +108,8 @@ class Refusals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        if isinstance(error, Fits):
+            return True
         if not isinstance(error, self._errors):
             return False
         self._tell(error)
@@ -80,14 +131,18 @@ def refusals_shown(request: HttpRequest, *errors: type[GpuaasError]) -> Refusals
     return Refusals(lambda error: messages.error(request, sentence_of(error.message)), *errors)
 
 
-def name_require(request: HttpRequest, name: str, done: str = "deleted", do: str = "delete") -> None:
-    """Raises Conflict unless the name was typed to confirm."""
-    if request.POST.get("confirm_name") != name:
-        raise Conflict(f"Nothing was {done}: type {name} exactly to {do} it.")
+def name_typed(request: HttpRequest, name: str, *, done: str = "deleted", do: str = "delete") -> bool:
+    """Whether it was typed to confirm. If not, the page that is drawn next comes with its dialog open, what was typed, and what
+    to type."""
+    if request.POST.get("confirm_name") == name:
+        return True
+    vars(request)["misnamed"] = f"Nothing was {done}: type {name} exactly to {do} it."
+    return False
 
 
 def done(request: HttpRequest, text: str, to: str, *args: object, undo: str = "") -> HttpResponse:
     """`to` is an address, or the name of one with its `args`; `undo` one of `undo_by`. What is undone has none itself."""
+    fits(request)
     undone = UNDONE in request.GET
     messages.success(request, text, extra_tags="" if undone else undo)
     if undone and is_piece(request):  # from whatever page the toast stood on
@@ -106,7 +161,10 @@ def draw_page(
     request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: bool = False
 ) -> HttpResponse:
     """With status 422 where it says what was `refused`, as every form with errors does."""
-    refused = refused or any(isinstance(each, forms.BaseForm) and each.errors for each in context.values())
+    tried = [each for each in context.values() if isinstance(each, forms.BaseForm) and each.is_bound]
+    if tried and hasattr(request, "checking"):
+        return _answer(request, tried[0])
+    refused = refused or hasattr(request, "misnamed") or any(form.errors for form in tried)
     return render(request, template, context, status=422 if refused else 200)
 
 

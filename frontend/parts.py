@@ -15,6 +15,7 @@ from frontend import components as c
 from frontend import toasts
 from frontend.charts import Chart, Series
 from frontend.context import Console, attach
+from frontend.forms import Form
 from frontend.lists import Head
 from frontend.nav import Choice, Crumb, NavItem, NavSection
 from gpuaas.core.looks import Tone
@@ -221,7 +222,7 @@ CAPACITY = (
 )
 
 
-class SampleForm(forms.Form):
+class SampleForm(Form):
     name = forms.CharField(initial="hindcast-v2", help_text="Lower case, digits and dashes.")
     gpus = forms.IntegerField(label="GPUs", min_value=1, max_value=16)
     storage = forms.IntegerField(

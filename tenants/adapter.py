@@ -19,6 +19,12 @@ from tenants.signin import oidc_signup_open
 
 
 class AccountAdapter(DefaultAccountAdapter):
+    error_messages = {
+        **DefaultAccountAdapter.error_messages,
+        "enter_current_password": "This is not your current password.",
+        "rate_limited": "You have asked for this too often. Try again in a few minutes.",
+    }
+
     def is_open_for_signup(self, request: HttpRequest) -> bool:
         del request
         return False

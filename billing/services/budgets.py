@@ -1,15 +1,17 @@
 """Setting budgets. Each write is evaluated at once: after raising an amount, people can work again immediately."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
 from billing.models import Budget, BudgetAction, BudgetThreshold, Level, Measure, Period
-from billing.money import HOUR, minor_places
+from billing.money import HOUR, decimal_read, minor_places
 from billing.months import billing_zone
 from billing.readings import reading_of
 from billing.selectors.accounts import currencies_of
@@ -114,8 +116,7 @@ def _written(
     except IntegrityError as error:
         if "budget_name_once" not in str(error):
             raise
-        taken = f"{row.organization.slug} already has a budget called {row.name}"
-        raise Conflict(taken, detail={"field": "name"}) from error
+        raise Conflict(_taken(row) or "the name is in use", detail={"field": "name"}) from error
     row.thresholds.all().delete()
     BudgetThreshold.objects.bulk_create(
         BudgetThreshold(budget=row, percent=percent, action=action_of)
@@ -166,14 +167,58 @@ def _level(actor: Actor, organization: Organization, project: Project | None) ->
     raise Forbidden("your role does not allow setting budgets here; it needs the permission billing:manage")
 
 
+def budget_terms_wrong(
+    *, organization: Organization, project: Project | None, terms: BudgetTerms, budget: Budget | None = None
+) -> dict[str, list[str]]:
+    """All that would be refused of them, by field: of a new budget, or of `budget` with them."""
+    row = copy(budget) if budget is not None else Budget(organization=organization, project=project)
+    wrong = _terms_read(row, terms, fresh=budget is None)
+    if "name" not in wrong and (taken := _taken(row)):
+        wrong["name"] = [taken]
+    return wrong
+
+
+def _taken(row: Budget) -> str:
+    """Names are unique in an organization. Who asks for a project learns whether the other one is the project's own."""
+    named = Budget.objects.filter(organization=row.organization, name=row.name, ended_at__isnull=True)
+    other = named.exclude(pk=row.pk).first()
+    if other is None:
+        return ""
+    own = row.project is not None and other.project_id == row.project_id
+    whose = f"project {row.project.slug}" if row.project and own else f"organization {row.organization.slug}"
+    return f"the {whose} already has a budget called {row.name}"
+
+
 def _terms_set(row: Budget, terms: BudgetTerms, *, fresh: bool) -> None:
+    """Raises Invalid with all that is wrong at once."""
     row.checked_at = None
-    row.name = _name(terms.name)
-    row.measure = _choice("measure", terms.measure, Measure.values)
-    row.amount = _amount(row, terms.amount)
-    row.period = _choice("period", terms.period, Period.values)
-    row.starts_on, row.ends_on = _days(row, terms, fresh=fresh)
-    _thresholds_require(terms.thresholds)
+    wrong = _terms_read(row, terms, fresh=fresh)
+    if wrong:
+        raise Invalid("; ".join(text for texts in wrong.values() for text in texts), fields=wrong)
+
+
+def _terms_read(row: Budget, terms: BudgetTerms, *, fresh: bool) -> dict[str, list[str]]:
+    """Sets what can be read of them; returns the rest by field."""
+    wrong: dict[str, list[str]] = {}
+    with _noted(wrong):
+        row.name = _name(terms.name)
+    with _noted(wrong):
+        row.measure = _choice("measure", terms.measure, Measure.values)
+        row.amount = _amount(row, terms.amount)
+    with _noted(wrong):
+        row.period = _choice("period", terms.period, Period.values)
+        row.starts_on, row.ends_on = _days(row, terms, fresh=fresh)
+    with _noted(wrong):
+        _thresholds_require(terms.thresholds)
+    return wrong
+
+
+@contextmanager
+def _noted(wrong: dict[str, list[str]]) -> Iterator[None]:
+    try:
+        yield
+    except Invalid as error:
+        wrong.update(error.fields)
 
 
 def _name(text: str) -> str:
@@ -191,10 +236,8 @@ def _choice(field: str, value: str, known: Sequence[str]) -> str:
 
 def _amount(row: Budget, value: Decimal | str | int) -> int:
     """Minor units or GPU-seconds. Money has the places of its currency, GPU-hours two."""
-    try:
-        amount = Decimal(value)
-    except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field("amount", "an amount must be a decimal number such as 1500.00") from error
+    otherwise = "an amount must be a decimal number such as 1500.00"
+    amount = decimal_read(value, field="amount", otherwise=otherwise)
     if not amount.is_finite() or amount <= 0:
         raise Invalid.field("amount", "the amount must be above 0")
     if row.measure == Measure.MONEY:

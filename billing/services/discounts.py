@@ -1,13 +1,14 @@
 """Discounts. Past charges never change: a discount starts and ends now or later."""
 
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
 
 from billing.models import Discount
+from billing.money import decimal_read
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -120,10 +121,7 @@ def percent_parse(value: Decimal | str) -> int:
 
 def basis_points_parse(value: Decimal | str, *, field: str, what: str, zero: bool) -> int:
     """Hundredths of a percent entered by a person, up to 100 percent. Raises Invalid on `field`."""
-    try:
-        percent = Decimal(value)
-    except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, f"{what} must be a percentage such as 7.5") from error
+    percent = decimal_read(value, field=field, otherwise=f"{what} must be a percentage such as 7.5")
     if not percent.is_finite() or not 0 <= percent <= 100 or not (percent or zero):
         lowest = "between 0 and" if zero else "above 0 and up to"
         raise Invalid.field(field, f"{what} must be {lowest} 100 percent")

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from django.db import transaction
 from django.db.models import F
 
 from billing.booking import Booking, bookings_write
 from billing.models import Grant, Invoice
-from billing.money import amount_of, minor_places
+from billing.money import amount_of, decimal_read, minor_places
 from billing.months import LAST_YEAR
 from billing.selectors.balances import credits_left, invoices_open, payable_left
 from billing.services.accounts import account_ensure
@@ -29,10 +29,7 @@ AMOUNT_MAX = Decimal(1_000_000_000)
 
 def amount_parse(value: Decimal | str | int, currency: str, *, field: str = "amount") -> int:
     """Minor units of a positive amount entered by a person. Raises Invalid on `field`."""
-    try:
-        amount = Decimal(value)
-    except (InvalidOperation, ValueError, TypeError) as error:
-        raise Invalid.field(field, "an amount must be a decimal number such as 207.60") from error
+    amount = decimal_read(value, field=field, otherwise="an amount must be a decimal number such as 207.60")
     if not amount.is_finite() or not 0 < amount <= AMOUNT_MAX:
         raise Invalid.field(field, f"an amount must be above 0 and at most {AMOUNT_MAX:,}")
     minor = amount.scaleb(minor_places(currency))

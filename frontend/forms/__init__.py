@@ -4,13 +4,42 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
+from django.core import validators
 
+from billing.money import EXPONENTIAL, OUT_IN_DIGITS
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
 from quotas.resources import MEMORY, VCPU, gpu_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
+# Django's own words, and ours for where a field has none of its own
+OURS = (
+    (
+        validators.MaxLengthValidator.message,
+        "Write at most %(limit_value)d characters; these are %(show_value)d.",
+    ),
+    (validators.MinValueValidator.message, "Enter %(limit_value)s or more."),
+    (validators.MaxValueValidator.message, "Enter %(limit_value)s or less."),
+    (forms.ChoiceField.default_error_messages["invalid_choice"], "Choose one of the list."),
+    (forms.MultipleChoiceField.default_error_messages["invalid_choice"], "Choose only what the list has."),
+)
+
+
+class Form(forms.Form):
+    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
+
+    def add_error(self, field: str | None, error: Any) -> None:
+        for each in getattr(error, "error_list", ()):
+            each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
+        super().add_error(field, error)
+
+
+class PlainDecimalField(forms.DecimalField):
+    def to_python(self, value: Any) -> Any:
+        if EXPONENTIAL.fullmatch(str(value or "").strip()):
+            raise forms.ValidationError(sentence_of(OUT_IN_DIGITS))
+        return super().to_python(value)
 
 
 class RequiredText(forms.CharField):

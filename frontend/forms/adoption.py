@@ -5,12 +5,12 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText
+from frontend.forms import Form, RequiredText
 from frontend.forms.workspaces import COUNT_MAX, STORAGE_MAX
 from gpuaas.catalog.models import Flavor
 
 
-class AdoptionForm(forms.Form):
+class AdoptionForm(Form):
     """One count per flavor on sale at the site; the proposal is the initial value."""
 
     project = RequiredText("Enter a project.", 40, label="Project")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, choices_set, refuse
+from frontend.forms import WHOLE, Form, PlainDecimalField, choices_set, refuse
 from frontend.forms.clusters import field_of, posted_of
 from gpuaas.clusters.models import ScalingPolicy
 from gpuaas.clusters.policies.registry import Kind
@@ -22,7 +22,7 @@ def whole(label: str, initial: int, help_text: str = "") -> forms.IntegerField:
     return forms.IntegerField(label=label, initial=initial, help_text=help_text, error_messages=WHOLE)
 
 
-class PolicyForm(forms.Form):
+class PolicyForm(Form):
     """Names are those of the service, so that its refusals find their fields."""
 
     pool = forms.ChoiceField(label="Pool")
@@ -35,7 +35,7 @@ class PolicyForm(forms.Form):
     gpu_hours_month = forms.IntegerField(
         label="GPU-hours per month", required=False, error_messages={"invalid": "Enter a whole number."}
     )
-    money_month = forms.DecimalField(
+    money_month = PlainDecimalField(
         label="Cost per month", required=False, error_messages={"invalid": "An amount such as 250.00."}
     )
     after = forms.ChoiceField(

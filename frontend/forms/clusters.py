@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, counts_of, refuse
+from frontend.forms import WHOLE, Form, RequiredText, counts_of, refuse
 from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster
@@ -147,7 +147,7 @@ def _select(choices: tuple[tuple[str, str], ...]) -> forms.Select:
     return forms.Select(choices=choices)
 
 
-class ScaleForm(forms.Form):
+class ScaleForm(Form):
     """One count per pool."""
 
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
@@ -186,7 +186,7 @@ class ScaleForm(forms.Form):
         return {name: count for name, count in found.items() if count is not None}
 
 
-class UpgradeForm(forms.Form):
+class UpgradeForm(Form):
     release = forms.ChoiceField(label="Release")
     first_pool = forms.ChoiceField(label="Workers", required=False)
 
@@ -197,7 +197,7 @@ class UpgradeForm(forms.Form):
         self.fields["first_pool"] = forms.ChoiceField(label="Workers", choices=pool_choices, required=False)
 
 
-class TemplateForm(forms.Form):
+class TemplateForm(Form):
     """A new template; the service validates it."""
 
     slug = forms.CharField(label="Slug", max_length=40)
@@ -213,7 +213,7 @@ class TemplateForm(forms.Form):
             self.fields[name] = forms.ChoiceField(label=self.fields[name].label, choices=values)
 
 
-class VersionForm(forms.Form):
+class VersionForm(Form):
     """A document, pasted or uploaded; a file wins."""
 
     document = forms.CharField(

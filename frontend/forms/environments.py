@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, choices_set
+from frontend.forms import WHOLE, Form, RequiredText, choices_set
 from frontend.forms.clusters import VersionForm, field_of, posted_of
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
@@ -32,7 +32,7 @@ def idle_field(definition: Definition) -> forms.IntegerField:
     )
 
 
-class IdleForm(forms.Form):
+class IdleForm(Form):
     def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": "idle_%s"})
         self.fields["idle_hours"] = idle_field(definition)
@@ -56,17 +56,17 @@ def access_field(definition: Definition) -> forms.ChoiceField:
     )
 
 
-class AccessForm(forms.Form):
+class AccessForm(Form):
     def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "auto_id": "access_%s"})
         self.fields["access"] = access_field(definition)
 
 
-class KeyForm(forms.Form):
+class KeyForm(Form):
     name = RequiredText("Enter a name.", 100, label="Name", help_text="To help you recognize it.")
 
 
-class KeepForm(forms.Form):
+class KeepForm(Form):
     hours = forms.TypedChoiceField(
         label="Keep it running",
         choices=KEEP,
@@ -76,18 +76,23 @@ class KeepForm(forms.Form):
     )
 
 
-class OrderForm(forms.Form):
+class OrderForm(Form):
     """The parameters are one plain field each, by the schema of the kind."""
 
     workspace = forms.ChoiceField(
         label="Workspace",
+        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
         error_messages={
             "required": "Choose a workspace.",
             "invalid_choice": "Choose one of the workspaces that are ready.",
         },
     )
-    name = RequiredText("Enter a name.", 300, label="Name")
-    gpu = forms.ChoiceField(label="GPU type", required=False)
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
+    )
+    gpu = forms.ChoiceField(
+        label="GPU type", required=False, help_text="Only needed where the workspace has several."
+    )
 
     def __init__(
         self, *args: Any, definition: Definition, workspaces: Choices, gpus: Choices, **kwargs: Any
@@ -134,7 +139,7 @@ class OrderForm(forms.Form):
         return [self[name] for name in MOST]
 
 
-class CloneForm(forms.Form):
+class CloneForm(Form):
     name = RequiredText("Enter a name.", 300, label="Name of the clone")
 
 

@@ -6,13 +6,13 @@ from typing import Any
 from django import forms
 
 from billing.states import NOTE_KINDS
-from frontend.forms import RequiredText
+from frontend.forms import Form, RequiredText
 from frontend.forms.lease import moment_field
 
 LINE = "line_"
 
 
-class NoteForm(forms.Form):
+class NoteForm(Form):
     """One amount field per line of the invoice, `lines`: position → words; those left empty are not corrected."""
 
     note = forms.ChoiceField(label="Type", choices=NOTE_KINDS)
@@ -33,12 +33,12 @@ class NoteForm(forms.Form):
         }
 
 
-class WriteOffForm(forms.Form):
+class WriteOffForm(Form):
     amount = forms.CharField(label="Amount", max_length=20, required=False)
     reason = RequiredText("Enter a reason.", 300)
 
 
-class GrantForm(forms.Form):
+class GrantForm(Form):
     amount = RequiredText("Enter an amount.", 20)
     expires_at = moment_field(label="Expires", error_messages={"required": "Enter when it expires."})
     gpu_types = forms.CharField(label="Only for GPU types", max_length=1000, required=False)
@@ -48,10 +48,10 @@ class GrantForm(forms.Form):
         return str(self.cleaned_data["gpu_types"]).replace(",", " ").split()
 
 
-class PaymentForm(forms.Form):
+class PaymentForm(Form):
     amount = RequiredText("Enter an amount.", 20)
     note = forms.CharField(max_length=200, required=False)
 
 
-class CloseForm(forms.Form):
+class CloseForm(Form):
     accept = forms.CharField(label="Reason for closing anyway", max_length=500, required=False)

@@ -8,7 +8,7 @@ from django import forms
 from django.http import QueryDict
 from django.utils import timezone
 
-from frontend.forms import WRITTEN, refuse
+from frontend.forms import WRITTEN, Form, refuse
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.lifecycle.lease import LEASE_MAX, lease_validate
@@ -43,7 +43,7 @@ def year_check(moment: datetime) -> None:
         raise forms.ValidationError(f"Enter a year from {YEARS[0]} to {YEARS[1]}.")
 
 
-class LeaseForm(forms.Form):
+class LeaseForm(Form):
     """A date that is typed wins over the length that is chosen beside it."""
 
     lease = forms.ChoiceField(

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from frontend.forms import WHOLE, WRITTEN, RequiredText
+from frontend.forms import WHOLE, WRITTEN, Form, RequiredText
 from frontend.forms.lease import moment_field
 from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
@@ -16,11 +16,11 @@ from tenants.roles import OrganizationRole, PlatformRole
 GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_SHELVED, Meter.GPU_IDLE)
 
 
-class FactorForm(forms.Form):
+class FactorForm(Form):
     oversubscription_percent = forms.IntegerField(label="Oversubscription", error_messages=WHOLE)
 
 
-class DriftPolicyForm(forms.Form):
+class DriftPolicyForm(Form):
     drift_policy = forms.ChoiceField(
         label="When someone else changes objects of the portal",
         choices=DriftPolicy,
@@ -29,7 +29,7 @@ class DriftPolicyForm(forms.Form):
     )
 
 
-class FlavorForm(forms.Form):
+class FlavorForm(Form):
     slug = RequiredText("Enter a short name.", 64, label="Short name")
     name = RequiredText("Enter a name.", 100)
     gpus = forms.IntegerField(label="GPUs", initial=1, min_value=1, max_value=1024, error_messages=WHOLE)
@@ -60,33 +60,33 @@ class FlavorForm(forms.Form):
         return str(self.cleaned_data["sysctls"]).replace(",", " ").split()
 
 
-class SiteNameForm(forms.Form):
+class SiteNameForm(Form):
     name = RequiredText("Enter a name.", 100)
 
 
-class SellForm(forms.Form):
+class SellForm(Form):
     """The price of a new GPU type, which is offered once it has one."""
 
     price = RequiredText("Enter a price, for example 2.40.", 40)
 
 
-class OrganizationForm(forms.Form):
+class OrganizationForm(Form):
     slug = RequiredText("Enter a short name.", 40, label="Short name")
     name = RequiredText("Enter a name.", 100)
     owner = forms.CharField(label="Owner", max_length=150, required=False)
 
 
-class ProjectForm(forms.Form):
+class ProjectForm(Form):
     slug = RequiredText("Enter a short name.", 40, label="Short name")
     name = RequiredText("Enter a name.", 100)
 
 
-class OwnerForm(forms.Form):
+class OwnerForm(Form):
     user = RequiredText("Enter the user name.", 150, label="User name")
     role = forms.ChoiceField(choices=OrganizationRole)
 
 
-class PersonChangeForm(forms.Form):
+class PersonChangeForm(Form):
     """An account that has no address may stay without one."""
 
     username = RequiredText("Enter a user name.", 150, label="User name")
@@ -114,7 +114,7 @@ class PersonForm(PersonChangeForm):
         return wanted
 
 
-class RateForm(forms.Form):
+class RateForm(Form):
     """`what`: see `frontend.forms.rates.ware_named`."""
 
     what = RequiredText("Choose what the price is for.", 200)

@@ -5,12 +5,14 @@ from typing import Any
 
 from django import forms
 
+from frontend.forms import Form
+
 UNLIMITED = frozenset({"unlimited", "no limit", "∞"})
 WHOLE = re.compile(r"\A[0-9]{1,16}\Z")
 HELP = "Enter a whole number of 0 or more, or unlimited."
 
 
-class LimitForm(forms.Form):
+class LimitForm(Form):
     """`hard` is None for unlimited; `version` is that of the cell when it was opened."""
 
     kind = forms.ChoiceField(choices=[("project", "project"), ("organization", "organization")])

@@ -6,12 +6,12 @@ from zoneinfo import available_timezones
 from django import forms
 from django.core.exceptions import ValidationError
 
-from frontend.forms import RequiredText, choices_set
+from frontend.forms import Form, RequiredText, choices_set
 from frontend.forms.lease import moment_field
 from tenants.roles import OrganizationRole, Permission, ProjectRole
 
 
-class MemberForm(forms.Form):
+class MemberForm(Form):
     user = RequiredText(
         "Enter the exact user name or e-mail address.",
         254,
@@ -25,7 +25,7 @@ class OrganizationMemberForm(MemberForm):
     role = forms.ChoiceField(choices=OrganizationRole, initial=OrganizationRole.BILLING)
 
 
-class ProjectForm(forms.Form):
+class ProjectForm(Form):
     slug = forms.CharField(
         label="Short name",
         max_length=40,
@@ -34,11 +34,16 @@ class ProjectForm(forms.Form):
     name = forms.CharField(max_length=100)
 
 
-class TokenForm(forms.Form):
+class TokenForm(Form):
     name = RequiredText("Enter a name.", 100, help_text="To help you recognize it.")
-    expires_at = moment_field(label="Valid until", error_messages={"required": "Choose a date and time."})
+    expires_at = moment_field(
+        label="Valid until",
+        help_text="At most one year, in your time zone.",
+        error_messages={"required": "Choose a date and time."},
+    )
     scopes = forms.MultipleChoiceField(
         label="Scopes",
+        help_text="Choose only the scopes that it needs.",
         widget=forms.CheckboxSelectMultiple,
         error_messages={"required": "Choose at least one scope."},
     )
@@ -48,7 +53,7 @@ class TokenForm(forms.Form):
         choices_set(self, "scopes", [(scope.value, scope.label) for scope in offered])
 
 
-class AccountForm(forms.Form):
+class AccountForm(Form):
     time_zone = forms.CharField(
         label="Time zone", max_length=64, help_text="All times are shown in this time zone."
     )

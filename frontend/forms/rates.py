@@ -12,7 +12,7 @@ from billing.money import price_of
 from billing.selectors.cards import tiers_of
 from billing.services import LineTerms
 from billing.wares import storage_slug
-from frontend.forms import WRITTEN, RequiredText, choices_set
+from frontend.forms import WRITTEN, Form, RequiredText, choices_set
 from frontend.forms.lease import moment_field
 from frontend.forms.operator import GPU_METERS
 from gpuaas.catalog.models import Flavor
@@ -49,12 +49,12 @@ def what_value(row: Rate | RateDraftLine) -> str:
     return row.flavor.slug if row.flavor else row.meter
 
 
-class CardForm(forms.Form):
+class CardForm(Form):
     currency = RequiredText("Enter a three-letter currency code.", 3)
     organization = forms.CharField(label="Organization", max_length=64, required=False)
 
 
-class TermsForm(forms.Form):
+class TermsForm(Form):
     """`what`: see `ware_named`. Tiers are `from_1`, `costs_1` and so on."""
 
     what = RequiredText("Choose what the price is for.", 200)
@@ -107,7 +107,7 @@ def terms_shown(row: Rate | RateDraftLine) -> dict[str, Any]:
     return found
 
 
-class PublishForm(forms.Form):
+class PublishForm(Form):
     when = forms.ChoiceField(
         label="Start of the prices",
         choices=[("date", "At a date and time"), ("now", "Now")],
@@ -131,7 +131,7 @@ class PublishForm(forms.Form):
         return None if self.cleaned_data["when"] == "now" else found
 
 
-class DiscountForm(forms.Form):
+class DiscountForm(Form):
     percent = RequiredText("Enter a percentage.", 10, label="Discount")
     flavor = forms.ChoiceField(label="Applies to", required=False)
     valid_from = moment_field(label="From", required=False)
@@ -143,7 +143,7 @@ class DiscountForm(forms.Form):
         choices_set(self, "flavor", [("", "Everything"), *((slug, slug) for slug in flavors)])
 
 
-class AccountForm(forms.Form):
+class AccountForm(Form):
     currency = RequiredText("Enter a three-letter currency code.", 3)
     tax_rate = RequiredText("Enter 0 for no tax.", 10, label="Tax")
     tax_label = forms.CharField(label="Tax name", max_length=60, required=False)
@@ -151,6 +151,6 @@ class AccountForm(forms.Form):
     invoice_reference = forms.CharField(label="Their reference", max_length=100, required=False)
 
 
-class CostCenterForm(forms.Form):
+class CostCenterForm(Form):
     project = RequiredText("Choose a project.", 64)
     cost_center = forms.CharField(label="Cost center", max_length=60, required=False)

@@ -5,13 +5,13 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WRITTEN, choices_set
+from frontend.forms import WRITTEN, Form, choices_set
 from frontend.forms.lease import moment_field
 
 Choices = Iterable[tuple[str, str]]
 
 
-class ReservationForm(forms.Form):
+class ReservationForm(Form):
     """`confirmed` is set once the operator has reviewed the effect."""
 
     flavor = forms.ChoiceField(
@@ -39,5 +39,5 @@ class ReservationForm(forms.Form):
             choices_set(self, name, [("", "choose"), *found])
 
 
-class EndForm(forms.Form):
+class EndForm(Form):
     at = moment_field(label="At", required=False, error_messages=WRITTEN)

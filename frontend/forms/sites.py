@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, refuse
+from frontend.forms import WHOLE, Form, RequiredText, refuse
 from frontend.forms.declared import AnyObject, Declared, shown
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
@@ -15,7 +15,7 @@ from gpuaas.providers.registry import site_kinds
 CREDENTIALS, OPTIONS = "credentials", "options"
 
 
-class StorageSellForm(forms.Form):
+class StorageSellForm(Form):
     """Which class of a site is sold, and as what."""
 
     slug = forms.CharField(label="Short name", max_length=40, required=False)
@@ -32,7 +32,7 @@ class StorageSellForm(forms.Form):
         self.order_fields(self.field_order)
 
 
-class SiteForm(forms.Form):
+class SiteForm(Form):
     slug = RequiredText("Enter a short name, for example ber-2.", 40, label="Short name")
     name = RequiredText("Enter a name.", 100)
     driver = forms.ChoiceField(
@@ -71,7 +71,7 @@ class SiteForm(forms.Form):
         refuse(self, error)
 
 
-class CredentialsForm(forms.Form):
+class CredentialsForm(Form):
     """All credentials at once; those that are stored are never shown."""
 
     def __init__(self, *args: Any, kind: DriverKind, **kwargs: Any) -> None:
@@ -86,7 +86,7 @@ class CredentialsForm(forms.Form):
         return found
 
 
-class OptionsForm(forms.Form):
+class OptionsForm(Form):
     def __init__(self, *args: Any, kind: DriverKind, before: Document, **kwargs: Any) -> None:
         schema, self.before = kind.options, before
         initial = {"text": before} if schema is None else shown(schema, before)

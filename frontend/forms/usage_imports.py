@@ -6,12 +6,13 @@ from typing import Any
 
 from django import forms
 
+from frontend.forms import Form
 from gpuaas.metering.imports import LONGEST_NAME, Overlap
 
 LARGEST = 1_000_000  # bytes: it travels once more with the answer to the question
 
 
-class UsageImportForm(forms.Form):
+class UsageImportForm(Form):
     """`content` is the file of a preview, sent again with the answer."""
 
     file = forms.FileField(label="File", error_messages={"required": "Choose a usage.csv."})

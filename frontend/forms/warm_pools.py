@@ -8,7 +8,7 @@ from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 
-from frontend.forms import WHOLE, RequiredText, choices_set, refuse, sentence_of
+from frontend.forms import WHOLE, Form, RequiredText, choices_set, refuse, sentence_of
 from frontend.forms.clusters import DOCUMENT_MAX
 from gpuaas.core.errors import GpuaasError, Invalid
 
@@ -39,7 +39,7 @@ class DocumentField(forms.JSONField):
         )
 
 
-class WarmPoolChangeForm(forms.Form):
+class WarmPoolChangeForm(Form):
     wanted = forms.IntegerField(label="Clusters to keep ready", error_messages=WHOLE)
     making_most = forms.IntegerField(label="Built at once, at most", error_messages=WHOLE)
     document = DocumentField(

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, choices_set, counts_of
+from frontend.forms import WHOLE, Form, RequiredText, choices_set, counts_of
 from frontend.forms.lease import LeaseForm, moment_field, moment_typed
 from frontend.presenters.tuning import PLACEMENTS
 from gpuaas.catalog.selectors import storage_classes_sold
@@ -107,7 +107,7 @@ class RequestForm(LeaseForm):
         ]
 
 
-class ResizeForm(forms.Form):
+class ResizeForm(Form):
     """One count per flavor of the workspace, and its storage, by class where its site sells classes. `back`: starts from the
     confirmed size, not the requested one."""
 
@@ -170,13 +170,13 @@ class ResizeForm(forms.Form):
         return [(slug, count) for slug, count in pairs if count != 0]
 
 
-class ReasonForm(forms.Form):
+class ReasonForm(Form):
     """Why, for the other members: shown in the timeline and the audit log."""
 
     reason = forms.CharField(label="Reason", required=False, max_length=200)
 
 
-class LifetimeForm(forms.Form):
+class LifetimeForm(Form):
     """How long a credential opens the workspace, in hours."""
 
     lifetime = forms.TypedChoiceField(
@@ -192,12 +192,12 @@ class LifetimeForm(forms.Form):
     )
 
 
-class RobotForm(forms.Form):
+class RobotForm(Form):
     name = RequiredText("Enter a name.", 300, label="Name")
     role = forms.ChoiceField(label="Role", choices=AccessRole, initial=AccessRole.EDIT)
 
 
-class ExtendForm(forms.Form):
+class ExtendForm(Form):
     """`ends_at`: the current end: the initial value, and the earliest new one."""
 
     until = moment_field(label="New end of the lease", error_messages={"required": "Choose a date and time."})
@@ -212,6 +212,6 @@ class ExtendForm(forms.Form):
         }
 
 
-class MemberForm(forms.Form):
+class MemberForm(Form):
     user = RequiredText("Enter the exact user name.", 150, label="User name")
     role = forms.ChoiceField(choices=AccessRole, initial=AccessRole.EDIT)

@@ -86,15 +86,21 @@ def _earlier(view: Operation) -> str:
     kind = row.get_kind_display().lower()
     if row.finished_at is None:
         return kind
-    took = formats.duration(row.finished_at - row.requested_at)
-    return f"{kind} in {took}" if row.succeeded else f"{kind} failed after {took}"
+    return f"{kind} {_result(row, row.finished_at)}"
+
+
+def _result(row: Row, finished_at: datetime) -> str:
+    """What another change overtook has not failed; its summary says which change that was."""
+    took = formats.duration(finished_at - row.requested_at)
+    if row.succeeded:
+        return f"done in {took}"
+    return f"{row.summary if row.succeeded is None else 'failed'} after {took}"
 
 
 def _progress(view: Operation, now: datetime) -> str:
     row = view.operation
     if row.finished_at is not None:
-        took = formats.duration(row.finished_at - row.requested_at)
-        return f"done in {took}" if row.succeeded else f"failed after {took}"
+        return _result(row, row.finished_at)
     done = sum(1 for item in view.steps if item.step.state == State.DONE)
     place = f"Step {min(done + 1, len(view.steps))} of {len(view.steps)}"
     remaining = view.remaining_seconds

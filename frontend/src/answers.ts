@@ -22,6 +22,17 @@ function mark(): void {
   }
 }
 
+/** `data-why`: what would be refused of the form around it, as the server answers while it is typed. */
+function blockWhy(event: Event): void {
+  const why = event.target;
+  if (!(why instanceof HTMLElement) || !("why" in why.dataset)) return;
+  const button = one<HTMLButtonElement>("button[type=submit]", why.closest("form") ?? why);
+  if (!button) return;
+  button.disabled = why.textContent?.trim() !== "";
+  if (button.disabled) button.setAttribute("aria-describedby", why.id);
+  else button.removeAttribute("aria-describedby");
+}
+
 const remembered = new WeakMap<Element, string>();
 
 /** `[data-lease]`: a day that is typed is the choice; another length puts it aside until "On a date" is chosen again. */
@@ -47,6 +58,7 @@ function chooseLease(event: Event): void {
 export function startAnswers(): void {
   block();
   document.addEventListener("htmx:afterSwap", block);
+  document.addEventListener("htmx:afterSwap", blockWhy);
   document.addEventListener("htmx:oobAfterSwap", block);
   document.addEventListener("htmx:afterSettle", mark);
   document.addEventListener("input", chooseLease);

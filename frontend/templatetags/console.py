@@ -110,6 +110,14 @@ def badge(tone: str, word: str, waiting: bool = False) -> Data:
     return {"tone": str(tone), "word": word, "waiting": waiting, "filled": True}
 
 
+@register.simple_tag
+def live(push: bool = False) -> SafeString:
+    """How the connection is of a page that fetches itself. A script writes it; without scripts nothing is shown."""
+    css = "g-push g-live" if push else "g-live"
+    shown = '<span class="{}" data-live-state="off" data-live-words data-scripted>not connected</span>'
+    return format_html(shown, css)
+
+
 @register.inclusion_tag("components/button.html")
 def button(
     label: str,
@@ -245,10 +253,10 @@ def field(
 
 
 @register.inclusion_tag("components/field_help.html")
-def field_help(bound: BoundField) -> Data:
+def field_help(bound: BoundField, swap: bool = True) -> Data:
     """The text under a field, sent along with an answer: its error if the value is invalid, else its hint."""
     control = fields.control_of(bound, "", {})
-    return {"errors": control.errors, "hint": bound.help_text, "help_id": control.help_id, "swap": True}
+    return {"errors": control.errors, "hint": bound.help_text, "help_id": control.help_id, "swap": swap}
 
 
 @register.inclusion_tag("components/answer.html")
@@ -342,11 +350,11 @@ def confirm(
 
     The block's content says what will happen; it may hold further inputs.
     """
-    names = {"id": id, "title": title, "action": action, "label": label, "name": name}
-    data = names | {"htmx": htmx}
-    return render_to_string(
-        "components/confirm.html", data | {"content": content}, request=context.get("request")
-    )
+    request = context.get("request")
+    asked = name and request is not None and request.path == action
+    data = {"id": id, "title": title, "action": action, "label": label, "name": name, "htmx": htmx}
+    more = {"content": content, "misnamed": getattr(request, "misnamed", "") if asked else ""}
+    return render_to_string("components/confirm.html", data | more, request=request)
 
 
 @register.simple_tag(takes_context=True)

@@ -10,6 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from frontend.frame import CHECK
 from frontend.lists import Head, Listed
 from frontend.templatetags.console import Data, attributes, one_line
 
@@ -32,6 +33,36 @@ def card(content: SafeString, title: str = "", id: str = "", text: str = "", **e
         note = format_html("<p>{}</p>", text) if text else ""
         header = format_html('<div class="card-header"><h2{}>{}</h2>{}</div>\n', named, title, note)
     return format_html('<section class="card"{}>\n{}{}</section>', attributes(extra), header, content)
+
+
+@register.simple_tag
+def why(url: str = "", id: str = "why") -> SafeString:
+    """Beside the button of a form whose view is `checked`: a script asks there what would be refused, and disables the button.
+    The hints of such a form are its fields' own help texts. `url`: of another view than the page's."""
+    return format_html(
+        '<span class="g-reason" id="{}" data-why aria-live="polite" hx-post="{}?{}" hx-swap="innerHTML" hx-sync="this:replace" '
+        'hx-trigger="intersect once, input delay:250ms from:closest form"></span>',
+        id,
+        url,
+        CHECK,
+    )
+
+
+@register.simple_block_tag(takes_context=True)
+def removal(
+    context: Context,
+    content: SafeString,
+    pk: object,
+    name: str,
+    action: str,
+    label: str,
+    word: str = "Revoke",
+) -> SafeString:
+    """The button that takes a row of a list away, and its dialog, which so comes and goes with its row. The block's content says
+    what happens."""
+    data = {"id": f"{word.lower()}-{pk}", "title": f"{label} {name}?", "action": action, "label": label}
+    more = {"content": content, "word": word, "of": name}
+    return render_to_string("components/removal.html", data | more, request=context.get("request"))
 
 
 @register.simple_block_tag

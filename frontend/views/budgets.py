@@ -1,8 +1,10 @@
 """Budgets of a project and of an organization: where they stand, set, changed, removed."""
 
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from django.forms import HiddenInput
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.http import require_POST
@@ -10,9 +12,16 @@ from django.views.decorators.http import require_POST
 from billing.models import Budget
 from billing.selectors.accounts import currencies_of
 from billing.selectors.budgets import BudgetState, budget_get_for, budget_states, budgets_for
-from billing.services.budgets import budget_changeable, budget_create, budget_end, budget_update
-from frontend.forms.budgets import FIRST, BudgetForm, initial_of, thresholds_shown
-from frontend.frame import done, draw_page, refusals_on
+from billing.services.budgets import (
+    BudgetTerms,
+    budget_changeable,
+    budget_create,
+    budget_end,
+    budget_terms_wrong,
+    budget_update,
+)
+from frontend.forms.budgets import FIELDS, FIRST, BudgetForm, initial_of, thresholds_shown
+from frontend.frame import checked, done, draw_page, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.budgets import row_of, rows_of
@@ -64,6 +73,7 @@ def index(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     return list_page(request, "billing/budgets.html", found, context)
 
 
+@checked
 def new(request: HttpRequest, scope: Scope) -> HttpResponse:
     if not scope.may_manage:
         raise Forbidden("your role does not allow setting budgets here")
@@ -72,31 +82,34 @@ def new(request: HttpRequest, scope: Scope) -> HttpResponse:
         *((str(row.pk), f"workspace {row.name}") for row in workspaces),
         *((str(row.pk), f"cluster {row.name}") for row in clusters),
     ]
-    form = BudgetForm(request.POST, rows=_rows(request), holders=holders)
-    if request.method != "POST":
-        first = {"period": "month", **thresholds_shown(FIRST)}
-        form = BudgetForm(initial=first, holders=holders)
+    first = {"period": "month", **thresholds_shown(FIRST)}
+    form = BudgetForm(
+        posted(request), wrong=_wrong(scope), initial=first, rows=_rows(request), holders=holders
+    )
     if form.is_valid():
         named = form.cleaned_data["holder"]
         workspace = next((row for row in workspaces if str(row.pk) == named), None)
         cluster = next((row for row in clusters if str(row.pk) == named), None)
-        with refusals_on(form, Invalid, Conflict, fields={"thresholds": "percent_1"}):
+        with refusals_on(form, Invalid, Conflict, fields=FIELDS):
             made = budget_create(terms=form.terms(), workspace=workspace, cluster=cluster, **scope.given)
             return done(request, f"Budget {made.name} created.", scope.url("budgets"))
     return _form(request, scope, form)
 
 
+@checked
 def budget(request: HttpRequest, scope: Scope, budget: uuid.UUID) -> HttpResponse:
     row = _row(scope, budget)
     (state,) = budget_states(budgets=[row])
     count = len(row.thresholds.all())
-    if request.method != "POST":
-        form = BudgetForm(initial=initial_of(row, f"{state.amount:f}"), rows=count + 1)
-        return _form(request, scope, form, state=state)
-    form = BudgetForm(request.POST, rows=max(count, _rows(request)))
+    form = BudgetForm(
+        posted(request),
+        wrong=_wrong(scope, row),
+        initial=initial_of(row, f"{state.amount:f}"),
+        rows=max(count + 1, _rows(request)),
+    )
     if form.is_valid():
         version = form.cleaned_data["version"]
-        with refusals_on(form, Invalid, Conflict, StaleVersion, fields={"thresholds": "percent_1"}):
+        with refusals_on(form, Invalid, Conflict, StaleVersion, fields=FIELDS):
             budget_update(actor=scope.actor, budget=row, terms=form.terms(), expected_version=version)
             return done(request, f"Budget {row.name} saved.", scope.url("budgets"))
     return _form(request, scope, form, state=state)
@@ -109,10 +122,22 @@ def remove(request: HttpRequest, scope: Scope, budget: uuid.UUID) -> HttpRespons
     return done(request, text, scope.url("budgets"))
 
 
+def _wrong(scope: Scope, row: Budget | None = None) -> Callable[[BudgetTerms], Mapping[str, Sequence[str]]]:
+    """What the service would refuse of the terms of a new budget here, or of `row`."""
+    project = scope.project if row is None else row.project
+    return lambda terms: budget_terms_wrong(
+        organization=scope.organization, project=project, terms=terms, budget=row
+    )
+
+
 def _form(
     request: HttpRequest, scope: Scope, form: BudgetForm, *, state: BudgetState | None = None
 ) -> HttpResponse:
     organization = scope.organization.pk
+    currency = currencies_of(organizations={organization})[organization]
+    form.fields["measure"].help_text = f"{currency}, or GPU hours held"
+    if state is not None:
+        form.fields["measure"].widget = HiddenInput()
     title = state.budget.name if state else "New budget"
     context = {
         "scope": scope,
@@ -120,7 +145,6 @@ def _form(
         "title": title,
         "row": row_of(state) if state else None,
         "may_change": state is None or budget_changeable(actor=scope.actor, budget=state.budget),
-        "currency": currencies_of(organizations={organization})[organization],
         "back_url": scope.url("budgets"),
         "remove_url": scope.url("budget_remove", state.budget.pk) if state else "",
         "crumbs": _crumbs(scope, Crumb("Budgets", scope.url("budgets")), Crumb(title)),

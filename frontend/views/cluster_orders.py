@@ -177,7 +177,7 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
         return cluster_answer.refused(sentence_of(error.message))
     name = form.cleaned_data.get("name", "") if form.is_bound else ""
     if name and name_is_taken(project=here.project, name=name):
-        form.add_error("name", f"{here.project.slug} already has a cluster called {name}.")
+        form.add_error("name", f"The project {here.project.slug} already has a cluster called {name}.")
         return cluster_answer.waiting(str(form.errors["name"][0]), title="The name is taken")
     if not priced.plan.fits:
         tell_beside(form, priced.plan.admission, form.fields_of(priced.plan.draft))

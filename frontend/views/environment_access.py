@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from frontend.forms.environments import AccessForm, KeyForm
-from frontend.frame import done, draw_page, refusals_on
+from frontend.frame import checked, done, draw_page, fits, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
@@ -28,6 +28,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
     context = {
         "environment": row,
         "url": held.url_of(row),
+        "keys_url": reverse("frontend:environment_keys", args=[row.project.slug, row.pk]),
         "has_door": bool(settings.DOOR_DOMAIN),
         "is_public": row.access == Access.PUBLIC,
         "mine": row.access != Access.PRIVATE or here.actor.owns(row.created_by_id),
@@ -57,12 +58,14 @@ def change(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 @never_cache
 @sensitive_variables("secret", "raw", "link")
 @environment_action(ACCESS)
+@checked
 def key(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     """The answer carries the key; nothing keeps it, and loading the page again does not bring it back."""
     form = KeyForm(request.POST, auto_id="key_%s")
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, default="name"):
             made, raw = services.key_create(actor=here.actor, environment=row, name=form.cleaned_data["name"])
+            fits(request)
             address = address_of(row)
             link = f"{address.rstrip('/')}{BY_KEY}#{raw}" if address else ""
             return _draw(request, here, row, made=made, secret=raw, link=link, address=address)

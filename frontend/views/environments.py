@@ -16,7 +16,7 @@ from django.urls import reverse
 from frontend import formats
 from frontend.forms import sentence_of
 from frontend.forms.environments import CloneForm, IdleForm, KeepForm, OrderForm
-from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, draw_page, name_typed, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page, row_doors
@@ -118,6 +118,7 @@ def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 
 
 @project_page(ACCESS)
+@checked
 def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
     found = kind_offered(slug=kind)
     rooms = {str(room.pk): room for room in _choices(here, _ready(here))}
@@ -230,6 +231,7 @@ log = _deed(services.environment_log_ask, "The portal is fetching the log of {na
 
 
 @environment_action(ACCESS)
+@checked
 def clone(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     form = CloneForm(request.POST, auto_id="clone_%s")
     if form.is_valid():
@@ -270,7 +272,8 @@ def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResp
 
 @environment_action(ACCESS)
 def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
-    name_require(request, row.name)
+    if not name_typed(request, row.name):
+        return _draw(request, here, row)
     services.environment_delete(actor=here.actor, environment=row)
     return done(
         request,

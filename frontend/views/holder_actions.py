@@ -11,7 +11,7 @@ from django.urls import URLPattern, path
 
 from frontend import formats
 from frontend.forms.workspaces import ExtendForm, ReasonForm
-from frontend.frame import done, name_require, refusals_on
+from frontend.frame import done, name_typed, refusals_on
 from frontend.place import ProjectPlace, ProjectRowDoor
 from frontend.presenters import effect as effects
 from frontend.presenters import extension, held
@@ -88,7 +88,8 @@ CLUSTER: Pages[Cluster] = Pages(
 
 
 def delete(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
-    name_require(request, row.name)
+    if not name_typed(request, row.name):
+        return kind.draw(request, here, row)
     kind.ask("delete", here, row)
     return kind.done(request, row, "delete")
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from frontend.forms.machines import KeyForm
-from frontend.frame import done, posted, refusals_on
+from frontend.frame import checked, done, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import place_of
@@ -29,6 +29,7 @@ LIST = Listing(
 
 
 @login_required
+@checked
 def keys(request: HttpRequest) -> HttpResponseBase:
     actor = place_of(request).actor
     form = KeyForm(posted(request))

@@ -4,14 +4,13 @@ import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters, sensitive_variables
 
 from frontend import formats
 from frontend.forms.machines import MachineForm, RebuildForm
-from frontend.frame import done, draw_page, draw_piece, name_require, posted, refusals_on
+from frontend.frame import checked, done, draw_page, draw_piece, name_typed, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, row_doors
@@ -94,6 +93,7 @@ def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpRespo
 
 @sensitive_post_parameters("cloud_init")
 @machines_page(Permission.WORKSPACE_ACCESS)
+@checked
 def new(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     look = machine_look_of(workspace=row)
     form = _form(here, row, look, posted(request))
@@ -131,8 +131,7 @@ def _form(here: ProjectPlace, row: Workspace, look: MachineLook | None, data: An
     return MachineForm(data, flavors=flavors, images=images, keys=choices, initial=initial)
 
 
-@machine_page(Permission.WORKSPACE_VIEW)
-def show(request: HttpRequest, here: ProjectPlace, row: Machine) -> HttpResponse:
+def _draw(request: HttpRequest, here: ProjectPlace, row: Machine) -> HttpResponse:
     look = machine_look_of(workspace=row.workspace)
     images = [(image.id, image.name) for image in images_of(look)]
     back = shown.url_of(row.workspace, "machines")
@@ -148,7 +147,10 @@ def show(request: HttpRequest, here: ProjectPlace, row: Machine) -> HttpResponse
         "delete_title": f"Delete {row.name}?",
         "crumbs": trail(here, row.workspace, Crumb("Machines", back), Crumb(row.name)),
     }
-    return render(request, "machines/machine.html", context)
+    return draw_page(request, "machines/machine.html", context)
+
+
+show = machine_page(Permission.WORKSPACE_VIEW)(_draw)
 
 
 @machine_action(Permission.WORKSPACE_ACCESS)
@@ -164,7 +166,8 @@ def act(request: HttpRequest, here: ProjectPlace, row: Machine) -> HttpResponse:
 
 @machine_action(Permission.WORKSPACE_ACCESS)
 def delete(request: HttpRequest, here: ProjectPlace, row: Machine) -> HttpResponse:
-    name_require(request, row.name)
+    if not name_typed(request, row.name):
+        return _draw(request, here, row)
     services.machine_delete(actor=here.actor, machine=row)
     return done(request, f"Deleting {row.name} and its disk.", shown.url_of(row.workspace, "machines"))
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from billing.months import month_of, month_parse
 from billing.selectors import statement
 from frontend.forms.projects import OrganizationMemberForm, ProjectForm
-from frontend.frame import done, refusals_on, sent, undo_by
+from frontend.frame import checked, done, refusals_on, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
@@ -88,6 +88,7 @@ show = organization_page()(draw)
 
 
 @organization_action()
+@checked
 def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = ProjectForm(request.POST)
     if form.is_valid():

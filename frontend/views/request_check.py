@@ -65,7 +65,9 @@ def _label(form: RequestForm, name: str) -> str:
 
 def _name(here: ProjectPlace, name: str) -> None:
     if name_is_taken(project=here.project, name=name_validate(name)):
-        raise Conflict(f"{here.project.slug} already has a workspace called {name}", detail={"field": "name"})
+        raise Conflict(
+            f"the project {here.project.slug} already has a workspace called {name}", detail={"field": "name"}
+        )
 
 
 def _try(form: RequestForm, rule: Callable[[], object]) -> None:

@@ -10,7 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from frontend.forms.projects import TokenForm
-from frontend.frame import done, refusals_on
+from frontend.frame import checked, done, fits, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.views.usage import crumbs
@@ -49,6 +49,7 @@ def blank(here: ProjectPlace) -> TokenForm:
 @never_cache
 @sensitive_variables("secret", "raw", "tried", "more", "context")
 @project_page(Permission.PROJECT_VIEW)
+@checked
 def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     """The answer to the POST carries the secret; nothing keeps it, and loading the page again does not bring it back."""
     if request.method != "POST":
@@ -57,6 +58,7 @@ def tokens(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     if form.is_valid():
         with refusals_on(form, Invalid):
             token, raw = token_create(**here.given, **form.cleaned_data)
+            fits(request)
             tried = try_it(request, raw)
             return draw(request, here, blank(here), made=token, secret=raw, try_it=tried)
     return draw(request, here, form)

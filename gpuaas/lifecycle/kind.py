@@ -226,9 +226,9 @@ class Kind(Generic[RowT]):
         return row
 
     def operation_end(self, row: RowT, summary: str) -> None:
-        """Ends a running operation; the worker on it will find that it was overtaken."""
+        """Ends a running operation, which neither succeeded nor failed; the worker on it will find that it was overtaken."""
         rows = self._operations.filter(**{self.noun: row}, finished_at__isnull=True)
-        rows.update(finished_at=clock.now(), succeeded=False, summary=summary)
+        rows.update(finished_at=clock.now(), succeeded=None, summary=summary)
 
     def audit(
         self,

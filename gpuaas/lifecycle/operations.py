@@ -23,7 +23,10 @@ ADMISSION_STEP = StepSpec(ADMISSION, "Check the limits and reserve")
 
 
 class OperationRow(Identified):
-    """The concrete model adds its subject and its kinds; a constraint allows one open operation per subject."""
+    """The concrete model adds its subject and its kinds; a constraint allows one open operation per subject.
+
+    One that is finished and has no `succeeded` was overtaken by another change: `summary` says by which.
+    """
 
     steps: Any
 

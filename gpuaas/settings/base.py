@@ -203,7 +203,11 @@ ACCOUNT_SIGNUP_FIELDS = ["email*", "username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_LOGOUT_REDIRECT_URL = "/"
 ACCOUNT_RATE_LIMITS: dict[str, str | None] | bool = RATE_LIMITS
-ACCOUNT_FORMS = {"change_password": "tenants.forms.PasswordChange"}
+ACCOUNT_FORMS = {
+    "change_password": "tenants.forms.PasswordChange",
+    "reset_password": "tenants.forms.PasswordReset",
+    "reset_password_from_key": "tenants.forms.PasswordResetKey",
+}
 MFA_FORMS = {
     "authenticate": "tenants.forms.SecondFactor",
     "reauthenticate": "tenants.forms.SecondFactorAgain",

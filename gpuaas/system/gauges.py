@@ -141,7 +141,7 @@ def operations(now: datetime) -> Iterator[Metric]:
             oldest.append(((holder, slug, kind), seconds(now, since)))
         ended = rows().filter(finished_at__gt=now - RECENT).order_by().values_list(site, "kind", "succeeded")
         for slug, kind, succeeded, count in ended.annotate(Count("pk")):
-            outcome = "succeeded" if succeeded else "failed"
+            outcome = {True: "succeeded", False: "failed", None: "overtaken"}[succeeded]
             finished.append(((holder, slug, kind, outcome), count))
     yield gauge(
         "gpuaas_operations_open",

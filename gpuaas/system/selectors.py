@@ -125,7 +125,7 @@ def _operations(rows: QuerySet[Any], site: str, now: datetime) -> Iterable[tuple
         count_open=Count("pk", filter=waits),
         oldest_open=Min("requested_at", filter=waits),
         count_succeeded=Count("pk", filter=ended & Q(succeeded=True)),
-        count_failed=Count("pk", filter=ended & ~Q(succeeded=True)),
+        count_failed=Count("pk", filter=ended & Q(succeeded=False)),
     )
     return ((pk, Visited(*figures)) for pk, *figures in counted)
 

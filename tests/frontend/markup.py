@@ -15,3 +15,12 @@ def words(answer: Any) -> str:
 def flat(html: str) -> str:
     one_line = re.sub(r" +>", ">", re.sub(r">\s+<", "><", re.sub(r"\s+", " ", html)))
     return EDGES.sub(lambda found: found[1] or "", one_line)
+
+
+def asks_again(answer: Any, dialog: str, typed: str) -> bool:
+    """A wrong name comes back in its dialog, open, beside what is wrong with it. Without a dialog it stands in the page."""
+    page = flat(answer.content.decode())
+    found = page[page.index(f'<dialog class="g-dialog" id="{dialog}"') :] if dialog else page
+    field = found[found.index('name="confirm_name"') :].partition("</p>")[0]
+    opened = not dialog or " open>" in found[: found.index("<form")]
+    return answer.status_code == 422 and opened and f'value="{typed}"' in field and "type " in field

@@ -93,9 +93,9 @@ def test_a_script_is_told_by_a_toast_and_stays() -> None:
 
 def test_the_name_is_typed_exactly() -> None:
     request = RequestFactory().post("/", {"confirm_name": "fold"})
-    frame.name_require(request, "fold")
-    with pytest.raises(Conflict, match="type fold-2 exactly"):
-        frame.name_require(request, "fold-2")
+    assert frame.name_typed(request, "fold")
+    assert not frame.name_typed(request, "fold-2", done="ended", do="end")
+    assert vars(request)["misnamed"] == "Nothing was ended: type fold-2 exactly to end it."
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def test_a_change_ends_what_was_under_way_and_is_audited(workspace: Workspace, a
         WORKSPACE.move(row, "deleting", actor=as_alice.name)
 
     open_one.refresh_from_db()
-    assert (open_one.succeeded, open_one.summary) == (False, "ended by the deletion")
+    assert (open_one.succeeded, open_one.summary) == (None, "ended by the deletion")
+    assert open_one.finished_at is not None
     entry = AuditEntry.objects.get(action="workspace.delete")
     assert (entry.before, entry.project_id) == ({"state": "resizing"}, workspace.project_id)
 

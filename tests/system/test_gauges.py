@@ -168,8 +168,11 @@ def test_workspaces_and_their_operations(value: Ask, workspace: Workspace) -> No
     Operation.objects.filter(pk=row.pk).update(finished_at=now, succeeded=False)
     assert value("gpuaas_operations_open", **labels) is None
     assert value("gpuaas_operations_last_hour", **labels, outcome="failed") == 1
-    Operation.objects.filter(pk=row.pk).update(finished_at=now - timedelta(hours=2))
+    Operation.objects.filter(pk=row.pk).update(succeeded=None)
     assert value("gpuaas_operations_last_hour", **labels, outcome="failed") is None
+    assert value("gpuaas_operations_last_hour", **labels, outcome="overtaken") == 1
+    Operation.objects.filter(pk=row.pk).update(finished_at=now - timedelta(hours=2))
+    assert value("gpuaas_operations_last_hour", **labels, outcome="overtaken") is None
     Workspace.objects.filter(pk=workspace.pk).update(state="deleted")
     assert value("gpuaas_holders", holder="workspace", site=site, state="deleted") is None
 

@@ -309,7 +309,7 @@ def test_an_operator_takes_it_off_and_the_next_identity_enters(dora: User, olga:
     browser, link = Client(), SocialAccount.objects.get()
     browser.force_login(olga)
     person = reverse("frontend:operator_person", args=[dora.pk])
-    assert "Remove this identity?" in browser.get(person).content.decode()
+    assert "Remove identity " in browser.get(person).content.decode()
     elsewhere = reverse("frontend:operator_person_unlink", args=[olga.pk, link.pk])
     assert browser.post(elsewhere).status_code == 404
     browser.post(reverse("frontend:operator_person_unlink", args=[dora.pk, link.pk]))

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 
 from frontend.forms import sentence_of
 from frontend.forms.clusters import VersionForm
-from frontend.frame import done, draw_page
+from frontend.frame import done, draw_page, name_typed
 from frontend.lists import Column, Filter, Listing, Query, find, list_page
 from frontend.presenters.operator.hosts import hosts_shown
 from frontend.views.operator.common import OperatorPlace, site_action, site_page
@@ -84,9 +84,8 @@ def act(request: HttpRequest, here: OperatorPlace, row: Site, name: str) -> Http
     host = host_get(actor=here.actor, site=row, name=name)
     verb = request.POST.get("verb", "")
     reason = request.POST.get("reason", "").replace("\x00", "")[:300]
-    if verb == "remove" and request.POST.get("confirm_name") != host.name:
-        text = f"Nothing was removed: type {host.name} exactly to remove it."
-        return _one(request, here, row, name, refused=text)
+    if verb == "remove" and not name_typed(request, host.name, done="removed", do="remove"):
+        return _one(request, here, row, name)
     try:
         host_do(actor=here.actor, site=row, name=name, verb=verb, reason=reason)
     except Invalid as error:

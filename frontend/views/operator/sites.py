@@ -10,7 +10,17 @@ from django.shortcuts import redirect, render
 from billing.services.site_removal import site_leftovers, site_remove
 from frontend.forms.operator import FactorForm, SiteNameForm
 from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
-from frontend.frame import Refusals, done, draw_page, posted, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import (
+    Refusals,
+    done,
+    draw_page,
+    name_typed,
+    posted,
+    refusals_on,
+    refusals_shown,
+    sent,
+    undo_by,
+)
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.operator.capacity import PoolShown, map_of, pools_shown, sums_of
 from frontend.presenters.operator.sites import (
@@ -211,8 +221,10 @@ def site_switch(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRes
 
 @site_action
 def site_removed(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    if not name_typed(request, row.slug, done="removed", do="remove"):
+        return _draw(request, here, row)
     with refusals_shown(request, Conflict, Invalid):
-        site_remove(actor=here.actor, site=row, name=request.POST.get("confirm_name", ""))
+        site_remove(actor=here.actor, site=row, name=row.slug)
         text = f"Site {row.slug} removed. Past usage and invoices keep its name."
         return done(request, text, "frontend:operator_sites")
     return redirect("frontend:operator_site", row.slug)

@@ -14,7 +14,7 @@ from billing.selectors.running import warm_pool_rate
 from frontend.components import Notice
 from frontend.forms import sentence_of
 from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
-from frontend.frame import Refusals, done, draw_page, posted, refusals_shown
+from frontend.frame import Refusals, done, draw_page, name_typed, posted, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.effect import Effect, kept_ready
@@ -85,10 +85,13 @@ def _pool(here: OperatorPlace, slug: str, warm: uuid.UUID) -> WarmPool:
 pool_page, pool_action = row_doors(_pool, "slug", "warm")
 
 
+def _initial(row: WarmPool) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in ("wanted", "making_most", "document", "version")}
+
+
 @pool_page
 def pool(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
-    initial = {name: getattr(row, name) for name in ("wanted", "making_most", "document", "version")}
-    form = WarmPoolChangeForm(posted(request), initial=initial)
+    form = WarmPoolChangeForm(posted(request), initial=_initial(row))
     if form.is_valid():
         asked = dict(form.cleaned_data)
         expected = asked.pop("version")
@@ -96,6 +99,10 @@ def pool(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpRespon
             services.warm_pool_update(actor=here.actor, pool=row, expected_version=expected, **asked)
             text = f"Warm pool {row.name} saved. Clusters with another configuration are deleted once others are ready."
             return done(request, text, _url_of(row))
+    return _draw(request, here, row, form)
+
+
+def _draw(request: HttpRequest, here: OperatorPlace, row: WarmPool, form: WarmPoolChangeForm) -> HttpResponse:
     context = {
         "pool": row,
         "template": row.template,
@@ -128,9 +135,8 @@ def pool_effect(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> Htt
 
 @pool_action
 def pool_end(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
-    if request.POST.get("confirm_name") != row.name:
-        messages.error(request, "Type the pool's name to end it.")
-        return redirect(_url_of(row))
+    if not name_typed(request, row.name, done="ended", do="end"):
+        return _draw(request, here, row, WarmPoolChangeForm(initial=_initial(row)))
     with refusals_shown(request, GpuaasError):
         services.warm_pool_end(actor=here.actor, pool=row)
         messages.success(

@@ -4,6 +4,8 @@ from rest_framework import serializers
 
 from gpuaas.api.fields import Output
 
+SUCCEEDED = "Null while it runs, and where another change overtook it: then `summary` says which."
+
 
 class MemberOutput(Output):
     username = serializers.CharField(source="user.username")

@@ -19,9 +19,7 @@ from gpuaas.clusters.policies.facts import (
 
 MEMORY_MAX = 10_000  # characters of JSON that a policy may keep
 REASON_MAX = 300
-DRAIN_WITHIN = timedelta(
-    minutes=5
-)  # a head reports twice a minute; later than this is worth a line in the log
+DRAIN_WITHIN = timedelta(minutes=5)  # heads report twice a minute; what is later is worth a line in the log
 
 
 def decide(

@@ -54,7 +54,7 @@ def test_a_site_is_attached_and_its_secret_never_shown(olga_at: Client) -> None:
         ({"kubeconfig": ""}, "needs a kubeconfig"),
         ({"kubeconfig": "hello: world"}, "this is not a kubeconfig: it names no cluster"),
         ({"kubeconfig": "{secret-words"}, "it is not valid YAML"),
-        ({"driver": "vmware"}, "not one of the available choices"),
+        ({"driver": "vmware"}, "Choose one of the list"),
         ({"oversubscription_percent": "0"}, "whole number from 1 to 1000"),
         ({"oversubscription_percent": "1.5"}, "Enter a whole number."),
         ({"name": ""}, "Enter a name."),

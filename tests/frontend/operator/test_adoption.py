@@ -62,7 +62,7 @@ def test_from_a_look_to_a_workspace(olga_at: Client, site: Site, old_lab: None) 
         ({"project": ""}, "project", "Enter a project"),
         ({"name": "Träin"}, "name", "lower-case"),
         ({"count-h100.1": "many"}, "count-h100.1", "whole number"),
-        ({"count-h100.1": "-1"}, "count-h100.1", "greater than or equal to 0"),
+        ({"count-h100.1": "-1"}, "count-h100.1", "Enter 0 or more"),
         ({"count-h100.1": "0"}, "__all__", "1 to 20 flavors"),
         ({"storage_gib": "x"}, "storage_gib", "whole number"),
         ({"members": "charlie"}, "members", "not a member"),

@@ -91,7 +91,7 @@ def test_what_waits_the_longest_comes_first(olga_at: Client) -> None:
 def test_each_site_with_what_was_done_there(olga_at: Client, workspace: Workspace) -> None:
     now, site = clock.now(), workspace.site
     Operation.objects.all().delete()
-    for ended, succeeded in ((None, None), (1, True), (2, True), (3, False), (300, True)):
+    for ended, succeeded in ((None, None), (1, True), (2, True), (3, False), (4, None), (300, True)):
         Operation.objects.create(
             workspace=workspace,
             kind="resize",

@@ -17,7 +17,7 @@ from tests.billing.stage import utc
 from tests.clusters.stage import offered
 from tests.clusters.warm_stage import kept
 from tests.factories.quotas import limits_give
-from tests.frontend.markup import words
+from tests.frontend.markup import asks_again, words
 
 pytestmark = pytest.mark.django_db
 CHOICE = {"pools": {"gpu": {"count": 2}}}
@@ -109,7 +109,7 @@ def test_it_is_changed_and_ended_by_its_name(olga_at: Client, ada_at: Client) ->
     row.refresh_from_db()
     assert (row.wanted, row.making_most, row.version) == (0, 3, 2)
     assert waits not in kept(row)
-    assert "Type the pool&#x27;s name" in words(olga_at.post(f"{here}end/", {}, follow=True))
+    assert asks_again(olga_at.post(f"{here}end/", {"confirm_name": "us"}), "end", "us")
     ended = olga_at.post(f"{here}end/", {"confirm_name": "usual"}, follow=True)
     assert "Warm pool usual ended" in words(ended)
     assert olga_at.get(here).status_code == 404

@@ -40,7 +40,8 @@ def test_tokens_of_all_projects_that_work(
     assert all(name in text for name in ("laptop", "pipeline"))
     assert not any(name in text for name in ("revoked-one", "of-bob"))
     revoke = reverse("frontend:own_token_revoke", args=[ours[1].pk])
-    assert f'action="{revoke}"' in text
+    rows = text[text.index("<tbody>", text.index(">API tokens</h2>")) :].partition("</tbody>")[0]
+    assert f'action="{revoke}"' in rows, "a row that is fetched brings its dialog"
     assert charlie_at.post(revoke).status_code == 404
     assert Client().post(revoke)["Location"].startswith("/accounts/login/")
     assert alice_at.post(revoke)["Location"] == page
@@ -75,6 +76,9 @@ def test_a_forgotten_password_is_set_anew_in_the_words_of_the_house(alice: User)
     assert "The portal mails you a link" in client.get(door).content.decode()
     refused = client.post(door, {"email": "no address"}).content.decode()
     assert 'aria-invalid="true"' in refused
+    assert "Enter an address such as ada@example.org." in refused
+    assert "Enter the address of your account." in client.post(door, {"email": ""}).content.decode()
+    assert "placeholder" not in refused
     sent = client.post(door, {"email": alice.email}, follow=True).content.decode()
     assert "a link to set a new password is on its way" in sent
     letter = mail.outbox[-1]
@@ -85,6 +89,10 @@ def test_a_forgotten_password_is_set_anew_in_the_words_of_the_house(alice: User)
     form = client.get(link[1], follow=True)
     assert "<h1>Set a new password</h1>" in form.content.decode()
     at = form.redirect_chain[-1][0]
+    for words in ("New password, once more", "At least 12 characters, not a common password"):
+        assert words in form.content.decode()
+    assert "placeholder" not in form.content.decode()
+    assert "Enter a new password." in client.post(at, {"password1": "", "password2": ""}).content.decode()
     assert 'aria-invalid="true"' in client.post(at, {"password1": new, "password2": "x"}).content.decode()
     done = client.post(at, {"password1": new, "password2": new}, follow=True).content.decode()
     assert "<h1>The password is set</h1>" in done

@@ -82,6 +82,7 @@ def test_a_budget_of_one_cluster(alice_at: Client, alice: User, limited: Project
         ("amount", {"amount": "1.001"}, "at most 2 decimal places"),
         ("amount", {"amount": "-3"}, "above 0"),
         ("amount", {"amount": "much"}, "decimal number"),
+        ("amount", {"amount": "1e5"}, "without an exponent"),
         ("name", {"name": ""}, "Enter a name"),
         ("starts_on", {"period": "fixed"}, "a first day"),
         ("starts_on", {"starts_on": "soon"}, "year-month-day"),
@@ -90,7 +91,7 @@ def test_a_budget_of_one_cluster(alice_at: Client, alice: User, limited: Project
         ("percent_1", {"percent_1": "", "percent_2": ""}, "1 to 10 thresholds"),
         ("percent_1", {"percent_1": "1001"}, "between 1 and 1,000"),
         ("percent_1", {"percent_1": "half"}, "whole number"),
-        ("holder", {"holder": "0199f1f0-0000-7000-8000-000000000000"}, "Select a valid choice"),
+        ("holder", {"holder": "0199f1f0-0000-7000-8000-000000000000"}, "Choose one of the list"),
     ],
 )
 def test_what_makes_no_sense_is_refused_beside_its_field(
@@ -102,10 +103,22 @@ def test_what_makes_no_sense_is_refused_beside_its_field(
     assert not Budget.objects.exists()
 
 
-def test_the_name_is_taken(alice_at: Client, limited: Project) -> None:
+def test_all_mistakes_are_shown_at_once(alice_at: Client, limited: Project) -> None:
     new(alice_at, limited)
-    response = new(alice_at, limited)
-    assert "already has a budget" in str(response.context["form"].errors["name"])
+    wrong = {"amount": "1.001", "period": "fixed", "starts_on": "soon", "percent_2": "half"}
+    errors = new(alice_at, limited, **wrong).context["form"].errors
+    assert set(errors) == {"name", "amount", "starts_on", "percent_2"}
+    errors = new(alice_at, limited, name="", amount="-1", percent_1="1001").context["form"].errors
+    assert (set(errors), errors["name"]) == ({"name", "amount", "percent_1"}, ["Enter a name."])
+
+
+def test_who_has_a_budget_of_that_name(alice_at: Client, limited: Project) -> None:
+    new(alice_at, limited)
+    taken = new(alice_at, limited).context["form"].errors["name"]
+    assert taken == ["The project weather-lm already has a budget called stage."]
+    Budget.objects.update(project=None)
+    taken = new(alice_at, limited).context["form"].errors["name"]
+    assert taken == [f"The organization {limited.organization.slug} already has a budget called stage."]
 
 
 def test_a_spent_budget_blocks_is_shown_and_gives_way_when_raised(

@@ -100,7 +100,7 @@ def test_demand_may_have_a_floor_by_hours(alice_at: Client, home: str) -> None:
         ({"settings.spare_workers": "x"}, "A whole number."),
         ({"settings.hours": "Mon-Fri 08:00-18:00 2"}, "The hours need a time zone"),
         ({"money_month": "0"}, "An amount above 0"),
-        ({"pool": "none"}, "Select a valid choice"),
+        ({"pool": "none"}, "Choose one of the list"),
         (
             {"kind": "schedule", "settings.hours": "Mon 8-9 1", "settings.time_zone": "UTC"},
             "Text that matches",

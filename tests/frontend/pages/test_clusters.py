@@ -19,7 +19,7 @@ from tenants.models import Project, User
 from tenants.services import project_member_remove
 from tests.clusters.stage import DOCUMENT, document, offered, order
 from tests.factories.quotas import limits_give
-from tests.frontend.markup import words
+from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import grant_of_cluster
 
@@ -175,7 +175,7 @@ def test_a_viewer_looks_and_a_wrong_name_deletes_nothing(
     assert dora_at.get(f"{HOME}new/").status_code == 403
     for name in ("delete", "suspend", "upgrade", "extend", "credential"):
         assert dora_at.post(f"{at}{name}/", {"confirm_name": "train"}).status_code == 403
-    alice_at.post(f"{at}delete/", {"confirm_name": "wrong"})
+    assert asks_again(alice_at.post(f"{at}delete/", {"confirm_name": "wrong"}), "delete", "wrong")
     assert Cluster.objects.get().state == "requested"
     assert alice_at.post(f"{at}delete/", {"confirm_name": "train"}).status_code == 302
     assert Cluster.objects.get().state == "deleting"

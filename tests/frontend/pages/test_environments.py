@@ -22,7 +22,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.environments.stage import DOCUMENT, kind, settle, workspace_ready
 from tests.environments.stage import ready as environment_ready
-from tests.frontend.markup import words
+from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -92,7 +92,8 @@ def test_it_is_stopped_started_restarted_and_deleted(
     assert settle(row).state == "ready"
     assert alice_at.post(at("environment_restart", project, row.pk)).status_code == 302
     assert settle(row).state == "ready"
-    alice_at.post(at("environment_delete", project, row.pk), {"confirm_name": "wrong"})
+    wrong = alice_at.post(at("environment_delete", project, row.pk), {"confirm_name": "wrong"})
+    assert asks_again(wrong, "delete", "wrong")
     assert settle(row).state == "ready"
     assert (
         alice_at.post(at("environment_delete", project, row.pk), {"confirm_name": "lab"}).status_code == 302
@@ -111,7 +112,7 @@ def test_it_is_stopped_started_restarted_and_deleted(
         ({"home_gib": "9999"}, "gib of storage"),
         ({"vcpus": "many"}, "enter a whole number"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
-        ({"gpu": "a100"}, "select a valid choice"),
+        ({"gpu": "a100"}, "choose one of the list"),
     ],
 )
 def test_a_refusal_is_beside_its_field(

@@ -15,7 +15,7 @@ from gpuaas.workspaces.machines.models import Machine, MachineLook, PublicKey
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
-from tests.frontend.markup import words
+from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_request import FORM, post
 
@@ -50,11 +50,22 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert alice_at.post(url("machine_act", room, row.pk), {"verb": "stop"}).status_code == 302
     assert visit(room.pk)
     assert "Stopped" in alice_at.get(url("machine", room, row.pk)).content.decode()
-    alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "wrong"})
+    wrong = alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "wrong"})
+    assert asks_again(wrong, "delete", "wrong")
     assert Machine.objects.get().state == "stopped"
     assert alice_at.post(url("machine_delete", room, row.pk), {"confirm_name": "train-vm"}).status_code == 302
     assert visit(room.pk)
     assert url("machine", room, row.pk) not in alice_at.get(url("machines", room)).content.decode()
+
+
+def test_an_order_is_checked_while_it_is_typed(alice_at: Client, room: Workspace) -> None:
+    url_ = f"{url('machine_new', room)}?check"
+    assert "invalid-feedback" not in words(alice_at.post(url_, ORDER))
+    wrong = words(alice_at.post(url_, {**ORDER, "image": "none", "cloud_init": "rm"}))
+    assert wrong.startswith("Image: Choose one of the images.")
+    assert '<p class="invalid-feedback" id="id_image-help" hx-swap-oob="true">' in wrong
+    assert "id_volume_gib-help" not in wrong, "what the page does not show is not answered"
+    assert not Machine.objects.exists()
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from gpuaas.workspaces.services import workspace_request
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
-from tests.frontend.markup import words
+from tests.frontend.markup import asks_again, words
 
 LISTS = {"workspaces": 22, "home": 38, "members": 12, "tokens": 12, "audit": 13, "limits": 13, "usage": 14}
 
@@ -81,7 +81,7 @@ def test_the_list_filters_and_sorts(alice_at: Client, workspace: Workspace, more
 
 def test_delete_wants_the_name(alice_at: Client, workspace: Workspace) -> None:
     url = reverse("frontend:workspace_delete", args=[workspace.project.slug, workspace.pk])
-    alice_at.post(url, {"confirm_name": "something"})
+    assert asks_again(alice_at.post(url, {"confirm_name": "something"}), "delete", "something")
     workspace.refresh_from_db()
     assert workspace.state == "requested"
     alice_at.post(url, {"confirm_name": workspace.name})

@@ -1,4 +1,4 @@
-"""Where no script runs, every dialog and menu is opened by a link, and no button is shown that would do nothing."""
+"""Where no script runs, every dialog and menu is opened by a link, and nothing is shown that only a script would do."""
 
 import re
 from datetime import timedelta
@@ -28,7 +28,7 @@ BY_STATE = {"suspend", "resume", "upgrade", "retry"}
 
 
 class Openers(HTMLParser):
-    """Of a page: its dialogs, the places that its links lead to, and buttons that only a script would answer."""
+    """Of a page: its dialogs, the places that its links lead to, and what only a script would answer or write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,6 +45,8 @@ class Openers(HTMLParser):
             self.linked.add(at["href"][1:])
         opens = {name for name in at if name in {"data-dialog", "data-menu-open", "data-drawer-open"}}
         if (opens and tag != "a") or (tag == "a" and not at.get("href")):
+            self.dead.append(self.get_starttag_text() or tag)
+        if "data-live-words" in at and "data-scripted" not in at:
             self.dead.append(self.get_starttag_text() or tag)
         if tag == "button" and at.get("type") == "button" and not {"data-scripted", "disabled"} & set(at):
             self.dead.append(self.get_starttag_text() or tag)

@@ -86,7 +86,7 @@ def test_it_is_attached_by_the_page(shelf: Path, olga_at: Client) -> None:
         ({}, "api_token", "This is required."),
         ({"api_token": "short"}, "api_token", "A token has at least 8 characters."),
         ({"api_token": TOKEN, "person": "p" * 21}, "person", "at most 20 characters"),
-        ({"api_token": TOKEN, "height": "10"}, "height", "less than or equal to 9"),
+        ({"api_token": TOKEN, "height": "10"}, "height", "Enter 9 or less"),
         ({"api_token": TOKEN, "labels": "hpc"}, "labels", "One entry per line"),
     ],
 )

@@ -18,6 +18,7 @@ from gpuaas.api.fields import (
     Whole,
 )
 from gpuaas.api.v1.clusters.shapes import Document
+from gpuaas.api.v1.shapes import SUCCEEDED
 from gpuaas.environments.definition import IDLE_MOST, MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.selectors import address_of, hours_of, use_of
@@ -194,7 +195,7 @@ class EnvironmentOperationOutput(Output):
     requested_by = serializers.CharField()
     requested_at = serializers.DateTimeField()
     finished_at = serializers.DateTimeField(allow_null=True)
-    succeeded = serializers.BooleanField(allow_null=True)
+    succeeded = serializers.BooleanField(allow_null=True, help_text=SUCCEEDED)
     summary = serializers.CharField(allow_blank=True)
     steps = EnvironmentStepOutput(many=True)
 

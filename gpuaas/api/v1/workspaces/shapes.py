@@ -16,7 +16,7 @@ from gpuaas.api.fields import (
     TextOrEmpty,
     Whole,
 )
-from gpuaas.api.v1.shapes import MemberOutput
+from gpuaas.api.v1.shapes import SUCCEEDED, MemberOutput
 from gpuaas.api.v1.workspaces.matching import AskInput
 from gpuaas.lifecycle.grants import GrantStanding
 from gpuaas.lifecycle.operations import StepState
@@ -203,7 +203,7 @@ class OperationOutput(Output):
     requested_by = serializers.CharField(source="operation.requested_by")
     requested_at = serializers.DateTimeField(source="operation.requested_at")
     finished_at = serializers.DateTimeField(source="operation.finished_at", allow_null=True)
-    succeeded = serializers.BooleanField(source="operation.succeeded", allow_null=True)
+    succeeded = serializers.BooleanField(source="operation.succeeded", allow_null=True, help_text=SUCCEEDED)
     summary = serializers.CharField(source="operation.summary", allow_blank=True)
     remaining_seconds = serializers.FloatField(allow_null=True)
     steps = StepOutput(many=True)

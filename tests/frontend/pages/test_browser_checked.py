@@ -1,0 +1,63 @@
+"""Forms in a real browser: what would be refused is red, and its button says why, before anything is sent."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from billing.models import Budget
+from gpuaas.workspaces.models import Workspace
+from tenants.models import User
+from tests.frontend.pages.browsing import NEEDED, context_for, looked_at, opened
+from tests.frontend.pages.server import served
+
+pytestmark = NEEDED
+
+
+@pytest.fixture
+def address(workspace: Workspace) -> Iterator[str]:
+    del workspace
+    with served() as url:
+        yield url
+
+
+def test_a_budget(chromium: Browser, address: str, alice: User) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/budgets/new/")
+    create, why = page.get_by_role("button", name="Create budget"), page.locator("#why")
+    expect(why).to_have_text("Name: Enter a name.")
+    expect(create).to_be_disabled()
+    expect(page.locator("#id_name-help")).not_to_have_class("invalid-feedback")
+    page.locator("[name=name]").fill("stage")
+    page.locator("[name=amount]").fill("1e5")
+    expect(page.locator("#id_amount-help")).to_contain_text("without an exponent")
+    expect(page.locator("[name=amount]")).to_have_attribute("aria-invalid", "true")
+    expect(create).to_have_attribute("aria-describedby", "why")
+    looked_at(page, "desk", picture="budget-checked")
+    page.locator("[name=amount]").fill("100")
+    expect(create).to_be_enabled()
+    expect(why).to_have_text("")
+    assert not Budget.objects.exists()
+    create.click()
+    expect(page.locator("body")).to_contain_text("Budget stage created")
+    assert complaints == []
+
+
+def test_a_token_and_a_project_in_its_dialog(chromium: Browser, address: str, alice: User) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/tokens/")
+    create = page.get_by_role("button", name="Create token")
+    expect(create).to_be_disabled()
+    page.locator("[name=name]").fill("ci")
+    expect(create).to_be_enabled()
+    page.locator("[name=expires_at]").fill("2020-01-01T00:00")
+    expect(page.locator("#id_expires_at-help")).to_have_class("invalid-feedback")
+    expect(create).to_be_disabled()
+    page.goto(f"{address}/o/climate/")
+    page.get_by_role("button", name="New project").first.click()
+    dialog = page.locator("#new-project")
+    expect(dialog.get_by_role("button", name="Create project")).to_be_disabled()
+    dialog.locator("[name=slug]").fill("weather-lm")
+    expect(dialog.locator("#id_slug-help")).to_have_class("invalid-feedback")
+    expect(dialog).to_be_visible()
+    assert complaints == []
