@@ -12,7 +12,7 @@ done and go on. A view reads from top to bottom:
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from django import forms
 from django.contrib import messages
@@ -31,7 +31,6 @@ from gpuaas.core.errors import GpuaasError
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R", bound=HttpResponseBase)
-P = ParamSpec("P")
 
 
 UNDONE = "undone"
@@ -57,12 +56,12 @@ class Fits(Exception):
     """Ends a check: what is asked would be done."""
 
 
-def checked(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
+def checked(view: Callable[..., R]) -> Callable[..., R]:
     """Of a view that tries a form. While it is filled in, its page asks at `?check` what would be refused: the view runs as far
     as `fits` or `done`, all that it wrote is taken back, and `draw_page` answers with what belongs beside fields and button."""
 
     @wraps(view)
-    def inner(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> R:
+    def inner(request: HttpRequest, *args: Any, **kwargs: Any) -> R:
         if request.method != "POST" or CHECK not in request.GET:
             return view(request, *args, **kwargs)
         vars(request)["checking"] = True
@@ -80,7 +79,7 @@ def fits(request: HttpRequest) -> None:
         raise Fits
 
 
-def _answer(request: HttpRequest, form: forms.BaseForm) -> HttpResponse:
+def _answer(request: HttpRequest, form: forms.Form) -> HttpResponse:
     """Beside fields that are still empty nothing is red; the button names the first of them that must not be."""
     wrong = next(iter(form.errors.items()), None)
     why = ""
@@ -161,7 +160,7 @@ def draw_page(
     request: HttpRequest, template: str, context: Mapping[str, Any], *, refused: bool = False
 ) -> HttpResponse:
     """With status 422 where it says what was `refused`, as every form with errors does."""
-    tried = [each for each in context.values() if isinstance(each, forms.BaseForm) and each.is_bound]
+    tried = [each for each in context.values() if isinstance(each, forms.Form) and each.is_bound]
     if tried and hasattr(request, "checking"):
         return _answer(request, tried[0])
     refused = refused or hasattr(request, "misnamed") or any(form.errors for form in tried)

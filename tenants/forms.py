@@ -8,7 +8,6 @@ from allauth.mfa.base.forms import AuthenticateForm, ReauthenticateForm
 
 from tenants.services import try_return, try_take
 
-
 NEW = "At least 12 characters, not a common password, and nothing like your name or address."
 FIELDS = {
     "oldpassword": ("Current password", "Enter your current password.", ""),

@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from typing import Any
 
 from deploy.embedded import postgres, redis
 from deploy.embedded.certificate import certificate_make
@@ -119,7 +120,7 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
     url = f"http://127.0.0.1:{port}"
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url, **door())
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
-    manager = Manager()
+    manager: Any = Manager()
     terminate = manager.terminate
 
     def stop() -> None:

@@ -193,7 +193,12 @@ class LifetimeForm(Form):
 
 
 class RobotForm(Form):
-    name = RequiredText("Enter a name.", 300, label="Name")
+    name = RequiredText(
+        "Enter a name.",
+        300,
+        label="Name",
+        help_text="Lower-case letters, digits and hyphens, for example ci.",
+    )
     role = forms.ChoiceField(label="Role", choices=AccessRole, initial=AccessRole.EDIT)
 
 

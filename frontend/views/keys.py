@@ -28,8 +28,8 @@ LIST = Listing(
 )
 
 
-@login_required
 @checked
+@login_required
 def keys(request: HttpRequest) -> HttpResponseBase:
     actor = place_of(request).actor
     form = KeyForm(posted(request))

@@ -12,7 +12,7 @@ from django.views.decorators.debug import sensitive_variables
 
 from frontend import formats
 from frontend.forms.workspaces import LifetimeForm, RobotForm
-from frontend.frame import done, done_here, draw_piece, refusals_on
+from frontend.frame import checked, done, done_here, draw_piece, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, row_doors
 from frontend.presenters.access import issued_of
@@ -87,6 +87,7 @@ robot_page, robot_action = row_doors(robot_at, "workspace", "robot")
 
 
 @workspace_action(Permission.WORKSPACE_CREATE)
+@checked
 def robot_add(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     form = RobotForm(request.POST, auto_id="robot_%s")
     if form.is_valid():

@@ -25,6 +25,7 @@ def test_a_budget(chromium: Browser, address: str, alice: User) -> None:
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(f"{address}/p/weather-lm/budgets/new/")
     create, why = page.get_by_role("button", name="Create budget"), page.locator("#why")
+    create.scroll_into_view_if_needed()
     expect(why).to_have_text("Name: Enter a name.")
     expect(create).to_be_disabled()
     expect(page.locator("#id_name-help")).not_to_have_class("invalid-feedback")

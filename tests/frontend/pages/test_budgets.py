@@ -115,10 +115,10 @@ def test_all_mistakes_are_shown_at_once(alice_at: Client, limited: Project) -> N
 def test_who_has_a_budget_of_that_name(alice_at: Client, limited: Project) -> None:
     new(alice_at, limited)
     taken = new(alice_at, limited).context["form"].errors["name"]
-    assert taken == ["The project weather-lm already has a budget called stage."]
+    assert taken == ["The project weather-lm already has a budget called autumn."]
     Budget.objects.update(project=None)
     taken = new(alice_at, limited).context["form"].errors["name"]
-    assert taken == [f"The organization {limited.organization.slug} already has a budget called stage."]
+    assert taken == [f"The organization {limited.organization.slug} already has a budget called autumn."]
 
 
 def test_a_spent_budget_blocks_is_shown_and_gives_way_when_raised(

@@ -112,3 +112,10 @@ def test_a_project_and_a_public_key(alice_at: Client, project: Project) -> None:
     assert Project.objects.filter(slug="another").count() == 0
     keys = reverse("frontend:keys")
     assert list(ask(alice_at, keys, {"name": "laptop", "public_key": "what"})[1]) == ["public_key"]
+
+
+def test_a_service_account(alice_at: Client, room: Workspace, project: Project) -> None:
+    url = reverse("frontend:workspace_robots", args=[project.slug, room.pk])
+    assert ask(alice_at, url, {"name": "ci", "role": "edit"})[0] == ""
+    assert ask(alice_at, url, {"name": "No Name", "role": "edit"})[0].startswith("Name: ")
+    assert not room.robots.exists()

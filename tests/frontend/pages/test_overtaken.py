@@ -1,13 +1,15 @@
 """What another change overtook has not failed: pages of every kind say which change that was."""
 
 import pytest
-from django.db.models import Model
 from django.test import Client
 
 from frontend.presenters.held import url_of
 from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services import cluster_delete
+from gpuaas.environments.models import Environment
 from gpuaas.environments.services import environment_delete, environment_stop
+from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from tenants.actors import Actor
 from tenants.models import Project
@@ -20,7 +22,7 @@ from tests.frontend.markup import words
 pytestmark = pytest.mark.django_db
 
 
-def overtaken(row: Model, client: Client, what: str) -> None:
+def overtaken(row: Workspace | Cluster | Environment, client: Client, what: str) -> None:
     page = words(client.get(url_of(row)))
     earlier = page[page.index("Earlier:") :][:200]
     assert f"{what} ended by the deletion after" in earlier
