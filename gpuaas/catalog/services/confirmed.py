@@ -27,14 +27,15 @@ def confirmed(stored: Stored, site: Site, inventory: Inventory, now: datetime) -
     """Without it where the site is confirmed and has nothing unknown; strangers alone are no fault, as sites are shared."""
     strangers = strangers_of(inventory)
     message = _named(strangers) if strangers else ""
+    status, reason, remedy = Status.TRUE, "Strangers", ""
     if not site.confirmed:
-        told = {"status": Status.FALSE, "reason": "Unconfirmed", "remedy": REMEDY}
+        status, reason, remedy = Status.FALSE, "Unconfirmed", REMEDY
         message = f"{UNCONFIRMED} {message}".strip()
-    elif strangers:
-        told = {"status": Status.TRUE, "reason": "Strangers"}
-    else:
+    elif not strangers:
         return {kind: row for kind, row in stored.items() if kind != CONFIRMED}
-    return condition_set(stored, type=CONFIRMED, message=message[:2000], now=now, **told)
+    return condition_set(
+        stored, type=CONFIRMED, status=status, reason=reason, message=message[:2000], now=now, remedy=remedy
+    )
 
 
 def _named(strangers: list[str]) -> str:

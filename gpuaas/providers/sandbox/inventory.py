@@ -73,7 +73,8 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
 def _marked(site: SandboxSite) -> dict[str, uuid.UUID]:
     spaces = SandboxNamespace.objects.filter(site=site, owner__isnull=False).order_by()
     parts = SandboxClusterObject.objects.filter(site=site, tag__isnull=False).order_by()
-    return dict(spaces.values_list("name", "owner").union(parts.values_list("name", "tag"), all=True))
+    rows = spaces.values_list("name", "owner").union(parts.values_list("name", "tag"), all=True)
+    return {name: holder for name, holder in rows if holder is not None}
 
 
 def _pair(node: SandboxNode) -> tuple[str, str]:
