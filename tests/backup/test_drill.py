@@ -70,10 +70,10 @@ class Since:
         """Listed on the page of the site, which is not confirmed; what is gone is listed as drift."""
         assert site_probe(site.pk)
         site.refresh_from_db()
-        told = site.conditions["Confirmed"]
-        assert (told["status"], told["reason"]) == ("False", "Unconfirmed")
-        assert self.made.external_name in told["message"]
-        assert any(name in told["message"] for name in self.objects)
+        shown = site.conditions["Confirmed"]
+        assert (shown["status"], shown["reason"]) == ("False", "Unconfirmed")
+        assert self.made.external_name in shown["message"]
+        assert any(name in shown["message"] for name in self.objects)
 
     def untouched(self, site: Site) -> None:
         assert spaces(site)[self.made.external_name] == 1
@@ -110,8 +110,8 @@ def as_left(before: Before, site: Site) -> None:
     assert len(clusters.workers(before.cluster)["gpu"]) == 2
     for row in (before.deleted, before.grown):
         row.refresh_from_db()
-        told = row.conditions["InSync"]
-        assert (told["status"], told["reason"]) == ("False", "Unconfirmed"), told
+        shown = row.conditions["InSync"]
+        assert (shown["status"], shown["reason"]) == ("False", "Unconfirmed"), shown
         assert row.conditions["Progressing"]["reason"] == "Unconfirmed"
     (missing,) = [each for each in drifts_at(site=site) if each.workspace_id == before.deleted.pk]
     assert (missing.state, missing.resolved_by) == ("open", "")

@@ -95,9 +95,9 @@ def test_nothing_unknown_is_touched(
             run_now(row)
         assert (state(), world.hard(grown), world.uid(deleted)) == (before, "4", "")
         assert site_probe(site.pk)
-        told = Site.objects.get().conditions["Confirmed"]
-        assert (told["status"], made.external_name in told["message"]) == ("False", True)
-        assert kept.external_name not in told["message"]
+        shown = Site.objects.get().conditions["Confirmed"]
+        assert (shown["status"], made.external_name in shown["message"]) == ("False", True)
+        assert kept.external_name not in shown["message"]
         (missing,) = [one for one in drifts_at(site=site) if one.workspace_id == deleted.pk]
         assert (missing.state, missing.resolved_by) == ("open", "")
         workspace_delete(actor=as_alice, workspace=deleted)
@@ -107,6 +107,6 @@ def test_nothing_unknown_is_touched(
         assert ends == ["ready", "ready", "deleted"]
         assert (state(), world.hard(grown), world.uid(deleted)) == (before, "2", "")
         assert site_probe(site.pk)
-        told = Site.objects.get().conditions["Confirmed"]
-        assert (told["status"], told["reason"]) == ("True", "Strangers")
-        assert made.external_name in told["message"]
+        shown = Site.objects.get().conditions["Confirmed"]
+        assert (shown["status"], shown["reason"]) == ("True", "Strangers")
+        assert made.external_name in shown["message"]

@@ -18,7 +18,7 @@ from tests.workspaces.stage import ready, run_now
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def told(site: Site) -> tuple[str, str, str] | None:
+def shown_of(site: Site) -> tuple[str, str, str] | None:
     assert site_probe(site.pk)
     found = Site.objects.get(pk=site.pk).conditions.get("Confirmed")
     return found and (found["status"], found["reason"], found["message"])
@@ -30,18 +30,18 @@ def test_what_is_marked_for_nobody_is_named(
     clusters.offered(as_olga, site)
     kept, gone = (ready(as_alice, project, site, name=name) for name in ("kept", "gone"))
     one = clusters.ready(as_alice, project, name="sim")
-    assert told(site) is None
+    assert shown_of(site) is None
     Workspace.objects.filter(pk=gone.pk).update(state="deleted")
     Cluster.objects.filter(pk=one.pk).update(state="deleted")
     SandboxNamespace.objects.create(site_id=site.pk, name="of-others", owner=None)
-    status, reason, message = told(site) or ("", "", "")
+    status, reason, message = shown_of(site) or ("", "", "")
     assert (status, reason) == ("True", "Strangers")
     assert gone.external_name in message
     assert any(row.name in message for row in SandboxClusterObject.objects.filter(tag=one.pk))
     assert kept.external_name not in message
     assert "of-others" not in message
     site_update(actor=as_olga, site=site, confirmed=False)
-    status, reason, message = told(site) or ("", "", "")
+    status, reason, message = shown_of(site) or ("", "", "")
     assert (status, reason) == ("False", "Unconfirmed")
     assert message.startswith("Since the database was restored")
     assert gone.external_name in message
@@ -51,7 +51,7 @@ def test_of_very_many_only_some_are_named(site: Site) -> None:
     SandboxSite.objects.get_or_create(site_id=site.pk)
     for number in range(30):
         SandboxNamespace.objects.create(site_id=site.pk, name=f"gpu-{number:02}-x", owner=uuid.uuid4())
-    *_, message = told(site) or ("", "", "")
+    *_, message = shown_of(site) or ("", "", "")
     assert "gpu-19-x and 10 more" in message
 
 
