@@ -7,7 +7,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.services import site_probe, site_update
 from gpuaas.clusters.models import Cluster
-from gpuaas.core.errors import Forbidden
+from gpuaas.core.errors import NotFound
 from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace, SandboxSite
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -56,7 +56,7 @@ def test_of_very_many_only_some_are_named(site: Site) -> None:
 
 
 def test_an_operator_alone_confirms(site: Site, as_alice: Actor) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(NotFound):
         site_update(actor=as_alice, site=site, confirmed=False)
 
 
