@@ -81,6 +81,7 @@ urlpatterns: list[URLPattern] = [
         ("probe/", sites.site_probe_now, "operator_site_probe"),
         ("preflight/", site_parts.site_preflight, "operator_site_preflight"),
         ("sell/", site_parts.site_sell_unfit, "operator_site_sell"),
+        ("confirm/", site_parts.site_confirm, "operator_site_confirm"),
         ("hosts/", hosts.index, "operator_site_hosts"),
         ("hosts/put/", hosts.put, "operator_site_hosts_put"),
         ("hosts/at/<atsite:name>/", hosts.show, "operator_site_host"),

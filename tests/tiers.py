@@ -87,6 +87,7 @@ LONG = {
     "tests/api/test_concurrency.py::test_64": LOADS,
     "tests/api/test_schemathesis.py::test_operations[20-": GENERATED,
     "tests/backup/test_killed.py": KILLS,
+    "tests/backup/test_point_in_time.py": OUTAGES,
     "tests/backup/test_servers.py": OUTAGES,
     "tests/billing/test_archive_killed.py": KILLS,
     "tests/billing/test_closing_at_once.py": LOADS,

@@ -52,6 +52,8 @@ class Site(Identified, Claimable):
     checks = models.JSONField(default=dict, blank=True)  # what makes it fit to be sold, as conditions
     fit = models.BooleanField(default=True)  # False: one of the checks forbids to sell anything new there
     sell_unfit = models.BooleanField(default=False)  # an operator sells there all the same
+    # False since a restore of the database: nothing is changed there until an operator has compared it
+    confirmed = models.BooleanField(default=True, db_default=True)
     version = models.PositiveBigIntegerField(default=1)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -1,7 +1,7 @@
 """The driver of a site with its credentials, decrypted for this use; and its capabilities, which need none."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from gpuaas.catalog.models import Site
@@ -12,6 +12,20 @@ from gpuaas.providers.registry import driver_class, driver_for
 HOLDERS: list[
     Callable[[uuid.UUID], frozenset[uuid.UUID]]
 ] = []  # what holds something at a site, from the rooms above
+
+
+# of ids, those of workspaces and clusters that are not deleted, from the rooms above
+KNOWN: list[Callable[[Collection[uuid.UUID]], frozenset[uuid.UUID]]] = []
+
+
+def known_of(ids: Collection[uuid.UUID]) -> frozenset[uuid.UUID]:
+    """Those of workspaces and clusters of this portal that are not deleted."""
+    return frozenset[uuid.UUID]().union(*(known(ids) for known in KNOWN))
+
+
+def confirmed_at(site_id: uuid.UUID) -> bool:
+    """Whether anything may be changed there, as of now."""
+    return Site.objects.filter(pk=site_id, confirmed=True).exists()
 
 
 def holders_at(site_id: uuid.UUID) -> frozenset[uuid.UUID]:
@@ -28,6 +42,7 @@ def connection_of(site: Site, *, sold: tuple[SoldPool, ...] = ()) -> Connection:
         options=site.options,
         sold=sold,
         holders=partial(holders_at, site.pk),
+        may_change=partial(confirmed_at, site.pk),
     )
 
 

@@ -1,7 +1,7 @@
 """Reads of templates and clusters, limited to what the actor may see: an outsider gets NotFound."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ from gpuaas.clusters.models import (
     TemplateVersion,
 )
 from gpuaas.clusters.releases import STEP_MAX, release_order
-from gpuaas.clusters.states import ClusterState, TemplateState
+from gpuaas.clusters.states import LIVE, ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.percentiles import Percentile
@@ -143,6 +143,11 @@ def burst_places(*, definition: Definition) -> dict[str, str]:
 
 
 # -- clusters ---------------------------------------------------------------------------------------------------------
+
+
+def clusters_known(ids: Collection[uuid.UUID]) -> frozenset[uuid.UUID]:
+    """Those of the ids that are of clusters and not deleted."""
+    return frozenset(Cluster.objects.filter(pk__in=ids, state__in=LIVE).values_list("pk", flat=True))
 
 
 def clusters_loaded() -> QuerySet[Cluster]:

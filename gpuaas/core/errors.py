@@ -126,6 +126,19 @@ class Unavailable(GpuaasError):
         self.retry_after = retry_after
 
 
+class Unconfirmed(Unavailable):
+    """Nothing may be changed at a site until an operator has confirmed it, as after a restore of the database."""
+
+    code = "site_unconfirmed"
+
+    def __init__(self, site: str) -> None:
+        super().__init__(
+            f"the portal changes nothing at {site} until an operator has confirmed the site",
+            retry_after=30,
+            detail={"next": "An operator compares the site with the portal, and confirms it on its page."},
+        )
+
+
 class Permanent(GpuaasError):
     """The site refuses for good: trying the same again cannot succeed."""
 

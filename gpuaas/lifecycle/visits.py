@@ -20,7 +20,7 @@ from prometheus_client import Counter
 from gpuaas.core import claims, clock, traces
 from gpuaas.core.claims import ClaimLost, in_words, retry_at
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import Conflict, GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.core.errors import Conflict, GpuaasError, NotFound, Unauthorized, Unavailable, Unconfirmed
 from gpuaas.core.queue import poke
 from gpuaas.lifecycle.kind import FAILED, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
@@ -288,6 +288,8 @@ def reachable() -> dict[str, Any]:
 
 
 def unreachable(error: Unavailable | Unauthorized) -> dict[str, Any]:
+    if isinstance(error, Unconfirmed):
+        return {**refused_by_site(error), "reason": "Unconfirmed"}
     refused = isinstance(error, Unauthorized)
     return {
         "type": REACHABLE,

@@ -13,6 +13,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, close_old_connections, connections
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.site import confirmed_at
 from gpuaas.core import clock
 from gpuaas.core.errors import GpuaasError
 from gpuaas.metering.books import Account, Book, accounts_at
@@ -104,7 +105,7 @@ class Warden:
         self.site = site
         self._driver = driver
         self._evictor = evictor
-        self._accounts = accounts_at(site.pk)
+        self._accounts = _judged(site)
         self._read_at = time.monotonic()
         # when the last warden ended; and those of whom nothing is written that says what they held then
         self._suspects = {
@@ -135,7 +136,7 @@ class Warden:
         moment = time.monotonic()
         every = moment - self._read_at >= ALLOWANCES_SECONDS
         if every:
-            self._accounts, self._read_at = accounts_at(self.site.pk), moment
+            self._accounts, self._read_at = _judged(self.site), moment
         seeming = self.ledger.over(self._accounts, every=every)
         self._suspects.update(name for name in seeming if not self._is_cleared(name))
         for name in sorted(self._suspects):
@@ -205,6 +206,11 @@ class Warden:
                 space = held.setdefault(names[workspace_id], {})
                 space[uid] = {**space.get(uid, {}), resource: count}
         return held
+
+
+def _judged(site: Site) -> dict[str, Account]:
+    """Nobody where nothing may be changed: after a restore a workspace may have grown by what the database does not know."""
+    return accounts_at(site.pk) if confirmed_at(site.pk) else {}
 
 
 def _holding(consumers: Iterable[ObservedConsumer]) -> dict[str, Devices]:

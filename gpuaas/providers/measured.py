@@ -1,4 +1,5 @@
-"""How long sites take to answer, and with what: a histogram for Prometheus of every call of every driver, and a span.
+"""How long sites take to answer, and with what: a histogram for Prometheus of every call of every driver, and a span. What
+changes something is refused where the connection does not allow it.
 
 A verb is an abstract method of the contract (`gpuaas/providers/base`), plug-ins have the same; so there are at most as
 many series as sites × verbs × outcomes. What a driver calls of itself during a call is part of that call.
@@ -29,6 +30,10 @@ CALLS = Histogram(
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60),
 )
 UNTIMED = frozenset({"steps", "watch_usage", "watch_changes"})  # no call; streams, as long as one likes
+# What makes, changes or ends something that is a tenant's or shared by them. People's credentials may end at any time.
+CHANGING = frozenset(
+    {"perform", "evict", "site_repair", "offers_set", "node_check_start", "adopt", "launch", "act"}
+)
 Heard = Callable[[str, float], None]  # the site's slug, and how many seconds a call took
 _answering = ContextVar("answering", default=False)
 _heard: ContextVar[Heard | None] = ContextVar("heard", default=None)
@@ -69,6 +74,8 @@ def _timed(driver: type[Driver] | type[ClusterDriver], verb: str) -> Callable[..
         with traces.span(f"{self.name} {verb}", "CLIENT") as data:
             data.about = {"gpuaas.site": site}
             try:
+                if verb in CHANGING:
+                    self.connection.change_require()
                 answer = getattr(driver, verb)(self, *given, **named)
                 outcome = "ok"
             except GpuaasError as error:

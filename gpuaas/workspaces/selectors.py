@@ -1,7 +1,7 @@
 """Reads of workspaces, limited to what the actor may see: an outsider gets NotFound."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -129,6 +129,11 @@ def name_is_taken(*, project: Project, name: str) -> bool:
     """For forms that validate before submission; the database decides."""
     rows = Workspace.objects.filter(project=project, name=name)
     return rows.exclude(state=WorkspaceState.DELETED).exists()
+
+
+def workspaces_known(ids: Collection[uuid.UUID]) -> frozenset[uuid.UUID]:
+    """Those of the ids that are of workspaces and not deleted."""
+    return frozenset(Workspace.objects.filter(pk__in=ids, state__in=LIVE).values_list("pk", flat=True))
 
 
 def workspaces_loaded() -> QuerySet[Workspace]:

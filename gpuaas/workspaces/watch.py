@@ -15,6 +15,7 @@ import structlog
 from django.db import DatabaseError, InterfaceError, connections
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.site import confirmed_at
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.connections import connection_return
@@ -41,8 +42,8 @@ GAP = timedelta(minutes=5)
 
 def site_repair(site: Site, driver: Driver) -> int:
     """Repairs the portal's objects for the whole site, whatever its policy, because they limit tenants. Returns how
-    many differed."""
-    if not isinstance(driver, DriftCapability):
+    many differed. Nothing is done before an operator has confirmed the site."""
+    if not isinstance(driver, DriftCapability) or not confirmed_at(site.pk):
         return 0
     outside_transaction()
     repaired = driver.site_repair()

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 
 from deploy.embedded.postgres import PROGRAMS
+from tests.backup.servers import home_made
 from tests.backup.stage import elsewhere
 
 PASSPHRASE = "correct horse battery staple"
@@ -35,3 +36,9 @@ def empty(transactional_db: None) -> Iterator[str]:
     yield name
     with elsewhere(str(connection.settings_dict["NAME"])), connection.cursor() as cursor:
         cursor.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with home_made() as folder:
+        yield folder

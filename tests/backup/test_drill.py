@@ -1,100 +1,39 @@
 """The drill: the portal is lost, restored as it was at the backup, and its site has moved on meanwhile."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import date, datetime
 from pathlib import Path
 
 import pytest
 from django.db import connection
 
-from billing.models import Invoice
-from billing.months import month_span
-from billing.rating import Cell, Slots, rate_usage
-from billing.selectors.documents import invoice_rows, invoice_verify, pdf_of
-from billing.services import rate_set
-from billing.services.pdfs import pdfs_make
 from gpuaas.backup.services import backup_check, backup_make, restore
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.services import site_probe, site_update
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.services import cluster_scale
-from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json, encrypt_json
-from gpuaas.metering.meter import Meters
-from gpuaas.metering.models import Meter, SiteMeter, UsageInterval
+from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import held_sync
-from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace, SandboxPod
+from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace
 from gpuaas.providers.sandbox.pods import pod_create
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import drifts_at
 from gpuaas.workspaces.services import workspace_delete, workspace_resize
 from gpuaas.workspaces.tasks import lease_ends
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.backup.stage import elsewhere, site_carry
-from tests.billing.closed import month_close
-from tests.billing.stage import interval_make, utc, workspace_make
+from tests.backup.stage import bill, documents, elsewhere, metered, rated, site_carry
 from tests.clusters import stage as clusters
 from tests.factories.quotas import counters_must_match
-from tests.metering.test_meter import wait_for
-from tests.workspaces.stage import ready, settle
+from tests.workspaces.stage import ready, request, run_now, settle
 
 pytestmark = pytest.mark.django_db(transaction=True)
-OCTOBER = date(2026, 10, 1)
 SECRET = {"token": "a secret of the site"}
-Document = tuple[str, str, bytes | None, list[tuple[str, ...]]]
-
-
-@pytest.fixture
-def billed(as_olga: Actor, project: Project, h100: Flavor, alice: User) -> None:
-    """October is closed and on paper; usage goes on since then."""
-    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
-    row = workspace_make(project, h100, alice, name="counted")
-    Workspace.objects.filter(pk=row.pk).update(state="deleted", due_at=None)
-    interval_make(row, h100, utc("2026-10-02 00:00:00"), utc("2026-10-29 13:37:11"), quantity=2)
-    interval_make(row, h100, utc("2026-11-01 07:00:00"), None, quantity=3)
-    month_close(as_olga, OCTOBER)
-    pdfs_make()
-
-
-def documents() -> list[Document]:
-    """Every invoice as tenants get it: number, fingerprint, the file on paper, the lines."""
-    found = []
-    for row in Invoice.objects.order_by("number"):
-        assert invoice_verify(invoice=row)
-        lines = [tuple(map(str, line)) for line in invoice_rows(invoice=row)]
-        found.append((row.number, row.content_hash, pdf_of(invoice=row), lines))
-    return found
-
-
-def rated(until: datetime) -> list[Cell]:
-    """What everybody owes for the open month up to then."""
-    month = until.date().replace(day=1)
-    slots = Slots(months=[month], spans=[month_span(month)])
-    return sorted(rate_usage(slots=slots, now=until, projects=None), key=repr)
 
 
 def spaces(site: Site) -> dict[str, int]:
     """The running pods of each namespace at the site."""
     rooms = SandboxNamespace.objects.filter(site=site.pk, gone_at=None)
     return {room.name: room.pods.filter(finished_at=None, gone_at=None).count() for room in rooms}
-
-
-@contextmanager
-def metered(known: SandboxPod) -> Iterator[None]:
-    """The meter, with its warden, has listed the site, and goes on to hear from it."""
-    stop = threading.Event()
-    thread = threading.Thread(target=Meters(stop=stop).run, daemon=True)
-    thread.start()
-    try:
-        wait_for(UsageInterval.objects.filter(consumer_uid=str(known.uid)).exists, seconds=60)
-        yield
-        heard = clock.now()
-        wait_for(SiteMeter.objects.filter(last_proof_at__gt=heard).exists, seconds=60)
-    finally:
-        stop.set()
-        thread.join(timeout=60)
-    assert not thread.is_alive()
 
 
 class Before:
@@ -127,6 +66,15 @@ class Since:
         rows = SandboxClusterObject.objects.filter(tag=self.ordered.pk, gone_at=None)
         return dict(rows.values_list("name", "pk"))
 
+    def found(self, site: Site) -> None:
+        """Listed on the page of the site, which is not confirmed; what is gone is listed as drift."""
+        assert site_probe(site.pk)
+        site.refresh_from_db()
+        shown = site.conditions["Confirmed"]
+        assert (shown["status"], shown["reason"]) == ("False", "Unconfirmed")
+        assert self.made.external_name in shown["message"]
+        assert any(name in shown["message"] for name in self.objects)
+
     def untouched(self, site: Site) -> None:
         assert spaces(site)[self.made.external_name] == 1
         self.pod.refresh_from_db()
@@ -136,20 +84,45 @@ class Since:
 
 
 def reconciled(before: Before) -> None:
-    """Everything that the portal knows has been seen to, beside a meter and the sweep of leases."""
+    """Everything that the portal knows has been seen to."""
     lease_ends()
-    with metered(before.pod):
+    for row in Workspace.objects.exclude(state="deleted"):
+        assert settle(row).state == ("deleted" if row.pk == before.deleted.pk else "ready"), row.name
+    for one in Cluster.objects.all():
+        assert clusters.settle(one).state == "ready", one.name
+
+
+def looked_at(before: Before) -> None:
+    """The same before an operator has confirmed the site, beside a meter and its warden; nothing may come of it."""
+    lease_ends()
+    with metered(lambda: UsageInterval.objects.filter(consumer_uid=str(before.pod.uid)).exists()):
         for row in Workspace.objects.exclude(state="deleted"):
-            assert settle(row).state == "ready", row.name
+            run_now(row)
         for one in Cluster.objects.all():
-            assert clusters.settle(one).state == "ready", one.name
+            clusters.run_now(one)
+
+
+def as_left(before: Before, site: Site) -> None:
+    """The site has what was made, grown and deleted at it after the backup, and the portal says so."""
+    rooms = SandboxNamespace.objects.filter(site=site.pk, gone_at=None)
+    assert not rooms.filter(owner=before.deleted.pk).exists()
+    assert rooms.get(owner=before.grown.pk).quotas.get(resource="nvidia.com/gpu").hard == 4
+    assert len(clusters.workers(before.cluster)["gpu"]) == 2
+    for row in (before.deleted, before.grown):
+        row.refresh_from_db()
+        shown = row.conditions["InSync"]
+        assert (shown["status"], shown["reason"]) == ("False", "Unconfirmed"), shown
+        assert row.conditions["Progressing"]["reason"] == "Unconfirmed"
+    (missing,) = [each for each in drifts_at(site=site) if each.workspace_id == before.deleted.pk]
+    assert (missing.state, missing.resolved_by) == ("open", "")
 
 
 def as_before(before: Before, site: Site) -> None:
     counters_must_match()
-    for row in (before.kept, before.grown, before.deleted):
+    for row in (before.kept, before.grown):
         room = SandboxNamespace.objects.get(owner=row.pk)
         assert room.quotas.get(resource="nvidia.com/gpu").hard == 2
+    assert not SandboxNamespace.objects.filter(owner=before.deleted.pk).exists()
     assert spaces(site)[before.kept.external_name] == 1
     assert len(clusters.workers(before.cluster)["gpu"]) == 1
 
@@ -158,12 +131,14 @@ def test_lost_and_restored(
     folder: Path,
     tmp_path: Path,
     empty: str,
-    billed: None,
+    h100: Flavor,
+    alice: User,
     as_alice: Actor,
     as_olga: Actor,
     project: Project,
     site: Site,
 ) -> None:
+    bill(as_olga, project, h100, alice)
     clusters.offered(as_olga, site)
     Site.objects.filter(pk=site.pk).update(credentials=encrypt_json(SECRET))
     before = Before(as_alice, project, site)
@@ -185,6 +160,16 @@ def test_lost_and_restored(
         assert decrypt_json(Site.objects.get().credentials) == SECRET
         counters_must_match()
         assert not Workspace.objects.filter(pk=since.made.pk).exists()
+        looked_at(before)
+        as_left(before, site)
+        since.untouched(site)
+        since.found(site)
+        workspace_delete(actor=as_alice, workspace=before.deleted)
+        again = request(as_alice, project, name=since.made.name, h100s=1)
+        assert run_now(again).state != "ready"
+        site_update(actor=as_olga, site=site, confirmed=True)
         reconciled(before)
         as_before(before, site)
         since.untouched(site)
+        again.refresh_from_db()
+        assert again.external_name != since.made.external_name

@@ -1,76 +1,15 @@
 """On PostgreSQL servers of the test's own: point in time, as the runbook tells it, and programs newer than the server."""
 
 import os
-import pwd
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
-from deploy.embedded.postgres import ALL_PROGRAMS, PROGRAMS
+from deploy.embedded.postgres import ALL_PROGRAMS
 from gpuaas.backup.services.restoring import copy_sql
-
-USER = "pgserver"  # of the embedded server, which made it where the suite runs as root
-
-
-@pytest.fixture
-def home() -> Iterator[Path]:
-    """A folder that the server's user can enter and owns; short, since a socket lies in it."""
-    folder = Path(tempfile.mkdtemp(prefix="gp-wal-", dir="/tmp"))
-    if os.geteuid() == 0:
-        shutil.chown(folder, USER)
-    for name in ("wal", "base"):
-        (folder / name).mkdir()
-        if os.geteuid() == 0:
-            shutil.chown(folder / name, USER)
-    yield folder
-    for name in ("data", "restored"):
-        if (folder / name / "postmaster.pid").exists():
-            program(folder, "pg_ctl", f"--pgdata={folder / name}", "--mode=immediate", "stop")
-    shutil.rmtree(folder)
-
-
-def program(home: Path, name: str, *words: str, programs: str = PROGRAMS) -> None:
-    """As the server's user, who is never root."""
-    user = USER if os.geteuid() == 0 else None
-    group = pwd.getpwnam(USER).pw_gid if user else None
-    with (home / "log").open("ab") as log:
-        subprocess.run(
-            [str(Path(programs) / name), *words],
-            check=True,
-            cwd=home,
-            user=user,
-            group=group,
-            stdout=log,
-            stderr=log,
-            env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
-        )
-
-
-def start(home: Path, data: str, *, programs: str = PROGRAMS) -> None:
-    program(
-        home,
-        "pg_ctl",
-        f"--pgdata={home / data}",
-        "--wait",
-        "--timeout=60",
-        f"--log={home / 'server.log'}",
-        f"--options=-c listen_addresses='' -c unix_socket_directories={home}",
-        "start",
-        programs=programs,
-    )
-
-
-def asked(home: Path, *statements: str) -> list[tuple[object, ...]]:
-    """What the last statement answers."""
-    with psycopg.connect(f"host={home} user=postgres dbname=postgres", autocommit=True) as there:
-        for statement in statements[:-1]:
-            there.execute(statement.encode())
-        return there.execute(statements[-1].encode()).fetchall()
+from tests.backup.servers import USER, asked, program, start
 
 
 def archiving(home: Path) -> str:

@@ -106,6 +106,21 @@ def test_the_newest_pod_goes_and_everybody_hears_why(room: Workspace) -> None:
     assert Eviction.objects.count() == 1
 
 
+def test_nobody_goes_before_an_operator_has_confirmed_the_site(room: Workspace) -> None:
+    """After a restore the workspace may have been resized by what the database does not know."""
+    Site.objects.update(confirmed=False)
+    start(room, "one", "two")
+    start(room, "three", outrun=True)
+    warden = warden_of(room)
+    listen(warden, room)
+    warden.look(LOG)
+    assert running(room) == ["one", "three", "two"]
+    assert Eviction.objects.count() == 0
+    Site.objects.update(confirmed=True)
+    warden.look(LOG)
+    assert running(room) == ["one", "two"]
+
+
 def test_surplus_is_marked_also_where_it_is_written_after_the_eviction(room: Workspace) -> None:
     """The warden is quicker than the flush."""
     warden = warden_of(room)

@@ -248,6 +248,20 @@ def site_sell_unfit(request: HttpRequest, here: OperatorPlace, row: Site) -> Htt
     return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug, undo=back)
 
 
+@site_action
+def site_confirm(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
+    """After a restore of the database: what waits at the site begins."""
+    confirmed = sent(request).get("confirmed") == "1"
+    back = undo_by("frontend:operator_site_confirm", row.slug, confirmed=int(row.confirmed))
+    catalog_services.site_update(actor=here.actor, site=row, confirmed=confirmed)
+    outcome = (
+        "is confirmed: the portal makes it match again"
+        if confirmed
+        else "stays as it is until you confirm it"
+    )
+    return done(request, f"{row.slug} {outcome}.", "frontend:operator_site", row.slug, undo=back)
+
+
 @site_page
 def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     meter = SiteMeter.objects.filter(site=row).first()

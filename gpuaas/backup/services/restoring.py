@@ -21,17 +21,16 @@ from gpuaas.backup.archive import DATABASE, KEYS, MANIFEST, Manifest, size_of
 from gpuaas.backup.contents import rows_count, tables
 from gpuaas.backup.models import Backup
 from gpuaas.backup.programs import Programs, programs_find, server_version
+from gpuaas.backup.services.closing import closing_sql, sites_unconfirm, stopped_require
 from gpuaas.backup.services.making import backup_check
 from gpuaas.core import clock
 from gpuaas.core.crypto import key_id
 from gpuaas.core.errors import Conflict, Permanent
 from gpuaas.core.files import file_sum
-from gpuaas.core.models import SEEN, Process
 from gpuaas.core.outside import outside_transaction
 from tenants.actors import SYSTEM
 from tenants.audit import audit_record
 
-LEASE_DAYS = 3  # every lease runs at least so long after a restore
 # pg_restore 17 and newer set it for whatever server will read the statements; older servers refuse it.
 UNKNOWN_TO_16 = b"SET transaction_timeout = 0;\n"
 
@@ -40,43 +39,6 @@ DROP SCHEMA public CASCADE;
 CREATE SCHEMA public AUTHORIZATION pg_database_owner;
 GRANT USAGE ON SCHEMA public TO PUBLIC;
 """
-# What the archive says of claims and leases was so when it was made. Nobody works on a claimed row any more. A lease
-# may have been extended since: without the extension it would end at once, and what is long past it would be deleted.
-# A cluster that waited in a warm pool may have been handed over since: it is nobody else's any more, and stays.
-CLOSING = """
-DO $$
-DECLARE
-    place regclass;
-BEGIN
-    FOR place IN
-        SELECT a.attrelid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE a.attname = 'claim_token' AND NOT a.attisdropped AND c.relkind = 'r'
-            AND c.relnamespace = 'public'::regnamespace
-    LOOP
-        EXECUTE format('UPDATE %s SET claim_token = NULL, claim_until = NULL WHERE claim_token IS NOT NULL', place);
-    END LOOP;
-    FOR place IN
-        SELECT a.attrelid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE a.attname = 'lease_ends_at' AND NOT a.attisdropped AND c.relkind = 'r'
-            AND c.relnamespace = 'public'::regnamespace
-    LOOP
-        EXECUTE format('UPDATE %s SET lease_ends_at = now() + {lease} WHERE lease_ends_at < now() + {lease}'
-            ' AND state NOT IN (''deleting'', ''deleted'')', place);
-    END LOOP;
-    FOR place IN
-        SELECT a.attrelid FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-        WHERE a.attname = 'deleted_after' AND NOT a.attisdropped AND c.relkind = 'r'
-            AND c.relnamespace = 'public'::regnamespace
-    LOOP
-        EXECUTE format('UPDATE %s SET deleted_after = NULL WHERE lease_ends_at > now() AND deleted_after IS NOT NULL', place);
-    END LOOP;
-    IF EXISTS (SELECT FROM information_schema.columns WHERE (table_name, column_name) = ('clusters_cluster', 'claimed_at')) THEN
-        UPDATE public.clusters_cluster SET claimed_at = now()
-        WHERE warm_pool_id IS NOT NULL AND claimed_at IS NULL AND state NOT IN ('deleting', 'deleted');
-    END IF;
-END $$;
-"""
-TOKENS = "UPDATE public.tenants_apitoken SET revoked_at = now() WHERE revoked_at IS NULL;\n"
 
 
 @dataclass(frozen=True)
@@ -106,6 +68,7 @@ def restore(
         call_command("migrate", interactive=False, verbosity=0)
     pending = _pending()
     if not pending:
+        sites_unconfirm()
         _note(path, manifest)
     return Restored(manifest, rows_count(), pending)
 
@@ -147,10 +110,7 @@ def _ready(*, replace: bool) -> None:
             f"the database has {len(found)} tables: restore into an empty one, or say --replace to delete all that is in it"
         )
     if "core_process" in found:
-        alive = list(Process.objects.filter(seen_at__gt=clock.now() - SEEN)[:3])
-        if alive:
-            names = ", ".join(str(row) for row in alive)
-            raise Conflict(f"processes of the portal are running ({names}): stop all of them first")
+        stopped_require()
 
 
 def _write(programs: Programs, path: Path, manifest: Manifest, *, replace: bool, revoke_tokens: bool) -> None:
@@ -165,8 +125,8 @@ def _write(programs: Programs, path: Path, manifest: Manifest, *, replace: bool,
         with programs.running("pg_restore", *reading, connected=False, stdout=subprocess.PIPE) as reader:
             assert reader.stdout is not None  # noqa: S101  likewise
             copy_sql(reader.stdout, target)
-        closing = CLOSING.format(lease=f"interval ''{LEASE_DAYS} days''")
-        target.write(f"{_counted(manifest)}\n{closing}{TOKENS if revoke_tokens else ''}COMMIT;\n".encode())
+        closing = closing_sql(revoke_tokens=revoke_tokens)
+        target.write(f"{_counted(manifest)}\n{closing}COMMIT;\n".encode())
 
 
 def copy_sql(source: IO[bytes], target: IO[bytes]) -> None:

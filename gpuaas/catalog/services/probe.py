@@ -5,7 +5,7 @@ A site that does not answer keeps its last known capacity; its conditions say si
 
 import time
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from django.db.models import DateTimeField, F, Value
 from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.confirmed import confirmed
 from gpuaas.catalog.services.contracts import as_sold, contracts_keep, pools_lock, sold_at
 from gpuaas.catalog.services.counted import counted
 from gpuaas.catalog.services.health import inventory_with_health
@@ -80,9 +81,10 @@ def site_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
     stored = _conditions(site)
     pools_lock(site.pk)
-    kept_as_sold = contracts_keep(inventory_with_health(site, inventory), sold_at(site))
+    kept_as_sold = contracts_keep(inventory_with_health(site, replace(inventory, marked={})), sold_at(site))
     now, digest = clock.now(), inventory_digest(kept_as_sold.inventory)
     conditions = counted(as_sold(_answered(stored, now), kept_as_sold, now), kept_as_sold.inventory, now)
+    conditions = confirmed(conditions, site, inventory, now)
     changed = digest != site.observed_digest or conditions != site.conditions
     written = release(
         site,

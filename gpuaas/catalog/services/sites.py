@@ -37,6 +37,7 @@ CHANGEABLE = (
     "sell_unfit",
     "oversubscription_percent",
     "drift_policy",
+    "confirmed",
 )
 # what changes how the site is reached, and so what it may answer
 REACHED_BY = {"endpoint", "options", "enabled"}
@@ -119,7 +120,7 @@ def site_update(
     row.refresh_from_db()
     if row.enabled and (sealed or changed.keys() & REACHED_BY):
         rounds_wake(row, *RoundKind)
-    _changed(row)
+    _changed(row, *(["workspaces.site_repair"] if changed.get("confirmed") else []))
     return row
 
 
@@ -128,10 +129,10 @@ def credentials_rotate() -> int:
     return column_rotate("catalog.Site.credentials").sealed
 
 
-def _changed(site: Site) -> None:
+def _changed(site: Site, *tasks: str) -> None:
     publish(kind="site", id=site.pk, groups=(OPERATORS_GROUP,))
-    poke("catalog.probe", str(site.pk))
-    poke("quotas.capacity_sync", str(site.pk))
+    for task in ("catalog.probe", "quotas.capacity_sync", *tasks):
+        poke(task, str(site.pk))
 
 
 def _driver(name: str) -> str:

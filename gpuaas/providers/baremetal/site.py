@@ -5,6 +5,7 @@ from typing import Any
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.baremetal.facts import kind_of
+from gpuaas.providers.baremetal.hub import DEPLOYMENT, Hub, shown
 from gpuaas.providers.baremetal.models import HELD, Host, HostState
 from gpuaas.providers.base import (
     Change,
@@ -41,6 +42,7 @@ class BareMetalSiteDriver(Driver):
 
     def probe(self) -> Inventory:
         version = shared(kubeconfig_of(self.connection.credentials)).get("/version")["gitVersion"]
+        ordered = map(shown, Hub(self.connection, None).items(DEPLOYMENT))
         hosts = list(Host.objects.filter(site_id=self.connection.site_id))
         pools = {
             host.resource_name: ObservedPool(kind_of(host), host.resource_name) for host in hosts if host.gpus
@@ -50,6 +52,7 @@ class BareMetalSiteDriver(Driver):
             pools=tuple(pools.values()),
             nodes=tuple(map(_node, hosts)),
             names=tuple(sorted(pools)),
+            marked={one.name: one.cluster_id for one in ordered if one.cluster_id is not None},
         )
 
     def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:

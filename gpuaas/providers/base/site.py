@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuaas.core.errors import Unconfirmed
+
 
 @dataclass(frozen=True)
 class SoldPool:
@@ -27,6 +29,7 @@ class Connection:
 
     sold: for `probe` only, what was sold there, oldest first: these names take precedence over any other. holders: for `probe`
     too, the workspaces and clusters that hold something there by the portal's books, to be asked after the site has been read.
+    may_change: asked before each call that changes something; None: always.
     """
 
     site_id: uuid.UUID
@@ -36,6 +39,12 @@ class Connection:
     options: Mapping[str, Any] = field(default_factory=dict)
     sold: tuple[SoldPool, ...] = ()
     holders: Callable[[], frozenset[uuid.UUID]] | None = field(default=None, repr=False)
+    may_change: Callable[[], bool] | None = field(default=None, repr=False)
+
+    def change_require(self) -> None:
+        """Raises Unconfirmed where nothing may be changed now."""
+        if self.may_change is not None and not self.may_change():
+            raise Unconfirmed(self.site_slug)
 
 
 @dataclass(frozen=True)
@@ -215,7 +224,8 @@ class Inventory:
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
     unknown: what is neither in `pools` nor in `nodes`. storage_classes: empty where the site does not tell them apart, so that
-    its storage is one amount.
+    its storage is one amount. marked: names of namespaces or projects with the id of the workspace or cluster that they are
+    marked for, which may be another portal's.
     """
 
     server_version: str
@@ -225,3 +235,4 @@ class Inventory:
     seconds: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     storage_classes: tuple[ObservedStorageClass, ...] = ()
+    marked: Mapping[str, uuid.UUID] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """The driver: the contract's verbs, each handed to the module that does it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Any
@@ -123,9 +124,10 @@ class OpenStackDriver(
         return inventory.with_aliases(Reading(self._cloud), self._named, self._aliases)
 
     def probe(self) -> Inventory:
-        return inventory.take(
+        found = inventory.take(
             self._cloud, self.connection.site_id, self._named, self._aliases, self.connection.sold
         )
+        return replace(found, marked=projects.holders_marked(self._cloud, domain=self._domain))
 
     def perform(self, change: Change, spec: WorkspaceSpec, step: str) -> StepOutcome:
         made = self._ensure(self._cloud, spec)

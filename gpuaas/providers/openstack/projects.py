@@ -4,10 +4,12 @@ import uuid
 from datetime import UTC, datetime
 
 from gpuaas.core.errors import Permanent
+from gpuaas.core.ids import uuid_read
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
 
 DOMAIN = "default"
+_OF_WORKSPACE, _OF_CLUSTER = (tag.format(id="") for tag in (names.WORKSPACE_TAG, names.CLUSTER_TAG))
 
 
 def own_project(
@@ -44,6 +46,18 @@ def marks(project: Object) -> set[str]:
     """Tags of workspaces; at most one if it is ours."""
     prefix = names.WORKSPACE_TAG.format(id="")
     return {tag for tag in project.get("tags") or [] if tag.startswith(prefix)}
+
+
+def holders_marked(cloud: Cloud, *, domain: str = DOMAIN) -> dict[str, uuid.UUID]:
+    """Names of projects with the workspace or cluster whose they are by their tag; one call."""
+    ours = {"tags-any": f"{names.MANAGED},{names.CLUSTERS}", "domain_id": domain}
+    found = {}
+    for row in cloud.items("identity", "/projects", "projects", **ours):
+        for tag in row.get("tags") or []:
+            holder = uuid_read(tag.removeprefix(_OF_WORKSPACE).removeprefix(_OF_CLUSTER))
+            if holder is not None:
+                found[row["name"]] = holder
+    return found
 
 
 def close_note(cloud: Cloud, project: Object, moment: datetime) -> None:

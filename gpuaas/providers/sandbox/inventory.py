@@ -1,5 +1,6 @@
 """The inventory of a simulated site."""
 
+import uuid
 from collections.abc import Sequence
 
 from django.db.models import Q, Sum
@@ -15,7 +16,7 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.contracts import kinds_apart
 from gpuaas.providers.sandbox import fitness
-from gpuaas.providers.sandbox.models import SandboxNode, SandboxSite
+from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace, SandboxNode, SandboxSite
 
 PRODUCT = "nvidia.com/gpu.product"
 _LIVE = Q(pods__finished_at=None)
@@ -45,6 +46,7 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
         server_version="sandbox 1",
         pools=tuple(pools.values()),
         storage_classes=STORAGE_CLASSES,
+        marked=_marked(site),
         names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
         nodes=tuple(
             ObservedNode(
@@ -66,6 +68,13 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
             for closed in [_out_of_reach(node, contracts.get(kinds[_pair(node)].slug)) if node.kind else ""]
         ),
     )
+
+
+def _marked(site: SandboxSite) -> dict[str, uuid.UUID]:
+    spaces = SandboxNamespace.objects.filter(site=site, owner__isnull=False).order_by()
+    parts = SandboxClusterObject.objects.filter(site=site, tag__isnull=False).order_by()
+    rows = spaces.values_list("name", "owner").union(parts.values_list("name", "tag"), all=True)
+    return {name: holder for name, holder in rows if holder is not None}
 
 
 def _pair(node: SandboxNode) -> tuple[str, str]:

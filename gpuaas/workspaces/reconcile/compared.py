@@ -25,6 +25,10 @@ OPERATOR_DECIDES = (
     "The site only observes drift: an operator repairs it by hand, or changes the site's policy."
 )
 
+OPERATOR_CONFIRMS = (
+    "Nothing is changed at the site until an operator has compared it with the portal and confirmed it."
+)
+
 
 def compared(job: Job, differences: Sequence[Difference]) -> None:
     """Differences are recorded once; finding none closes the open drift. Returns when the site is compared again."""
@@ -136,6 +140,8 @@ def _in_sync(job: Job, differences: Sequence[Difference]) -> dict[str, Any]:
             _contested(drifts, text),
             "Stop the client that changes it at the site.",
         )
+    elif not job.row.site.confirmed:
+        reason, remedy = "Unconfirmed", OPERATOR_CONFIRMS
     elif not job.desired.repairs:
         reason, remedy = "Drifted", OPERATOR_DECIDES
     else:

@@ -200,6 +200,7 @@ class Visit:
     def _heal(self, job: Job, *, safety: bool = False) -> bool:
         """The spec once more, without an operation: repeating a finished step changes nothing."""
         driver = self._driver(job)
+        driver.connection.change_require()
         compared.mending(job)
         for step in driver.steps(Change.CREATE):
             if safety and not step.safety:

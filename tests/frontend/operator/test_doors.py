@@ -52,6 +52,7 @@ ACTIONS = frozenset(
         "operator_site_host_act",
         "operator_site_adoption_scan",
         "operator_site_sell",
+        "operator_site_confirm",
         "operator_site_storage_sell",
         "operator_site_storage_plain",
         "operator_site_storage_retire",

@@ -210,6 +210,7 @@ def test_what_a_site_sells_and_repairs_is_put_back(olga_at: Client, site: Site) 
         ("drift_policy", {"drift_policy": "observe"}, "drift_policy", "observe"),
         ("switch", {"enabled": "0"}, "enabled", False),
         ("sell", {"sell": "1"}, "sell_unfit", True),
+        ("confirm", {"confirmed": "0"}, "confirmed", False),
     ):
         before = getattr(Site.objects.get(), field)
         answer = olga_at.post(reverse(f"frontend:operator_site_{door}", args=[site.slug]), asked, follow=True)

@@ -46,6 +46,9 @@ class SitePatchInput(Input):
     enabled = Switch(required=False, help_text="false: accepts no new requests; present holders continue.")
     sell_unfit = Switch(required=False, help_text="true: sell there despite failed checks.")
     oversubscription_percent = Whole(required=False, min_value=1, max_value=1000)
+    confirmed = Switch(
+        required=False, help_text="true: after a restore of the database, make the site match it again."
+    )
 
 
 class UnknownOutput(Output):
@@ -64,6 +67,9 @@ class PlatformSiteOutput(Output):
     enabled = serializers.BooleanField()
     fit = serializers.BooleanField(help_text="false: a check forbids new requests there.")
     sell_unfit = serializers.BooleanField(help_text="true: an operator sells there despite the checks.")
+    confirmed = serializers.BooleanField(
+        help_text="false: since a restore of the database nothing is changed there."
+    )
     preflight_at = serializers.DateTimeField(allow_null=True)
     oversubscription_percent = serializers.IntegerField()
     server_version = serializers.CharField(allow_blank=True)

@@ -1,4 +1,5 @@
-"""`manage.py restore ARCHIVE`: the database of an archive, in place of an empty one."""
+"""`manage.py restore ARCHIVE`: the database of an archive, in place of an empty one; or `--recovered`, for a database that
+PostgreSQL itself has brought back to an earlier moment."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -6,15 +7,23 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from gpuaas.backup.services import restore
+from gpuaas.backup.services import recovered, restore
 from gpuaas.core.errors import GpuaasError
+
+NEXT = "Before you start the processes: docs/operators/backup.md, After a restore."
 
 
 class Command(BaseCommand):
     help = "Restore an archive into the database of GPUAAS_DATABASE_URL, which must be empty. All or nothing is written."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("archive", type=Path)
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("archive", type=Path, nargs="?")
+        what.add_argument(
+            "--recovered",
+            action="store_true",
+            help="restore nothing: make a database safe that the server has recovered to an earlier moment",
+        )
         parser.add_argument(
             "--replace",
             action="store_true",
@@ -29,6 +38,9 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         try:
+            if options["recovered"]:
+                self._recover(revoke_tokens=options["revoke_tokens"])
+                return
             done = restore(
                 path=options["archive"],
                 replace=options["replace"],
@@ -45,6 +57,15 @@ class Command(BaseCommand):
         )
         if done.pending:
             self.stdout.write(
-                f"{len(done.pending)} migrations are pending: run `manage.py migrate` before the start."
+                f"{len(done.pending)} migrations are pending: run `manage.py migrate` and then `manage.py restore "
+                "--recovered` before the start."
             )
-        self.stdout.write("Before you start the processes: docs/operators/backup.md, After a restore.")
+        self.stdout.write(NEXT)
+
+    def _recover(self, *, revoke_tokens: bool) -> None:
+        sites = ", ".join(site.slug for site in recovered(revoke_tokens=revoke_tokens)) or "none"
+        self.stdout.write(
+            f"Claims have ended, leases are safe, everybody signs in again. Nothing is changed at these sites until an "
+            f"operator confirms each: {sites}."
+        )
+        self.stdout.write(NEXT)

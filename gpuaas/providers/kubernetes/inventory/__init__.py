@@ -8,7 +8,7 @@ from gpuaas.providers.kubeapi import namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
 from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin, storage
-from gpuaas.providers.kubernetes.inventory.owners import Holders, spaces_ours
+from gpuaas.providers.kubernetes.inventory.owners import Holders, marked, spaces_ours
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
 __all__ = ["take"]
@@ -30,7 +30,8 @@ def take(
     all_pods = api.items("/api/v1/pods")
     published = api.items_if_known(f"{dra.DRA}/resourceslices")
     claims = api.items_if_known(f"{dra.DRA}/resourceclaims") if published else []
-    ours = spaces_ours(api.items(namespaces.COLLECTION), holders)
+    spaces = api.items(namespaces.COLLECTION)
+    ours = spaces_ours(spaces, holders)
     counted = plugin.devices(rows, all_pods, ours, also, sold)
     claimed = dra.devices(api, labels, published, claims, ours, sold)
     found = [*counted.found, *claimed.found]
@@ -45,6 +46,7 @@ def take(
         names=tuple(sorted({*plugin.names(rows, also), *claimed.names})),
         seconds=(*claimed.seconds, *pools.seconds),
         unknown=(*counted.unknown, *claimed.unknown),
+        marked=marked(spaces),
         storage_classes=storage.classes_of(api.items_if_known(storage.CLASSES)),
     )
 

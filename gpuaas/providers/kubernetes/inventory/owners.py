@@ -22,6 +22,11 @@ def spaces_ours(spaces: Iterable[Object], holders: Holders | None) -> frozenset[
     return frozenset({NAMESPACE, *(name for name, ids in labelled.items() if ids & known)})
 
 
+def marked(spaces: Iterable[Object]) -> dict[str, uuid.UUID]:
+    """Names of namespaces with the workspace or cluster whose they are by a label of ours."""
+    return {each["metadata"]["name"]: holder for each in spaces for holder in _ids(each)}
+
+
 def _ids(space: Object) -> set[uuid.UUID]:
     labels = space["metadata"].get("labels") or {}
     found = (uuid_read(value) for key, value in labels.items() if key.startswith(f"{names.DOMAIN}/"))
