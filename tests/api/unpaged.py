@@ -30,6 +30,8 @@ UNPAGED = {
     "machine",
     "environment",
     "environment-log",
+    "job",
+    "job-log",
     "platform-environment-kind",
     "platform-host",
     "platform-site",
