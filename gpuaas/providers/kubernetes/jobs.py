@@ -6,7 +6,7 @@ which no member can claim.
 
 from typing import Any
 
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
     Change,
     Connection,
@@ -71,7 +71,9 @@ class KubernetesJobs(Jobs):
         return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=CONTAINER)
 
     def _job(self, spec: JobSpec) -> Object | None:
-        return self._api.find(_path(spec))
+        """The portal's own: a member may have made one of its name, and cannot give it the label."""
+        found = self._api.find(_path(spec))
+        return found if found is not None and _is_ours(found, spec) else None
 
     def _pods(self, job: Object) -> list[Object]:
         """Of its attempts, oldest first."""
@@ -93,6 +95,8 @@ class KubernetesJobs(Jobs):
 
     def _start(self, spec: JobSpec) -> StepOutcome:
         job = self._job(spec)
+        if job is None and self._api.find(_path(spec)) is not None:
+            raise Permanent(f"the namespace has another Job of the name {spec.name}: remove it there")
         if job is None:
             inside.create(
                 self._api,
@@ -195,6 +199,10 @@ def _exit_code(pod: Object) -> int | None:
 
 def _is_known(code: int | None) -> bool:
     return code is not None
+
+
+def _is_ours(job: Object, spec: JobSpec) -> bool:
+    return bool((job["metadata"].get("labels") or {}).get(names.JOB) == str(spec.id))
 
 
 def _is_of(pod: Object, uid: str) -> bool:

@@ -210,5 +210,20 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     until(partial(_is_done, room, spec, stop.key), "it is gone")
 
 
+@pytest.mark.lab
+def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> None:
+    spec = replace(SPEC, workspace=room.ref, name=f"{SPEC.name}-taken", gpus=0, resource_name="")
+    theirs = job_of(spec)
+    theirs["metadata"].pop("labels")
+    jobs, site = room.path("jobs", "/apis/batch/v1"), room.driver.jobs
+    room.tenant.create(jobs, theirs)
+    with pytest.raises(Permanent, match="another Job of the name"):
+        site.perform(Change.CREATE, spec, "start")
+    assert site.observe(spec).phase is JobPhase.GONE
+    assert _is_done(room, spec, "stop")
+    assert room.admin.find(f"{jobs}/{spec.name}") is not None
+    room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
+
+
 def _is_done(room: Room, spec: JobSpec, key: str) -> bool:
     return room.driver.jobs.perform(Change.DELETE, spec, key).done
