@@ -27,7 +27,7 @@ from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import ALLOWED, WorkspaceState
 from tenants.roles import Permission
 
-ACCESS = Permission.WORKSPACE_ACCESS
+RUN = Permission.WORKSPACE_ACCESS
 LIST = Listing(
     "jobs",
     columns=(
@@ -65,13 +65,13 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     )
     context = {
         "new_url": reverse("frontend:job_new", args=[here.project.slug]),
-        "may_submit": here.can(ACCESS),
+        "may_submit": here.can(RUN),
         "crumbs": crumbs(here, "Jobs"),
     }
     return list_page(request, "jobs/list.html", found, context)
 
 
-@project_page(ACCESS)
+@project_page(RUN)
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     rooms = _rooms(here)
     asked = request.GET.get("workspace", "")
@@ -155,7 +155,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
 show = job_page(Permission.WORKSPACE_VIEW)(_draw)
 
 
-@job_page(ACCESS)
+@job_page(RUN)
 def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """Its form with what it was given, in the same workspace."""
     rooms = {key: room for key, room in _rooms(here).items() if key == str(row.workspace_id)}
@@ -169,7 +169,7 @@ def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     return _draw_form(request, form, rooms, f"Run {row.name} again", back, way)
 
 
-@job_action(ACCESS)
+@job_action(RUN)
 def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     with refusals_shown(request, Conflict):
         services.job_cancel(actor=here.actor, job=row)
@@ -177,7 +177,7 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     return _draw(request, here, row)
 
 
-@job_action(ACCESS)
+@job_action(RUN)
 def delete(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     name_require(request, row.name)
     services.job_delete(actor=here.actor, job=row)

@@ -74,6 +74,11 @@ class Job(Provisioned):
         return self.name
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """What it takes of its workspace, by the fields of an order."""
+        return {"gpus": self.gpus, "vcpus": self.vcpus, "memory_gib": self.memory_gib}
+
+    @property
     def lease_ends_at(self) -> datetime:  # type: ignore[override]
         """It has no lease of its own."""
         return self.workspace.lease_ends_at
@@ -82,35 +87,6 @@ class Job(Provisioned):
     def external_name(self) -> str:
         """Of its objects at the site, made only from our id and name, so that a lost answer is found again."""
         return f"job-{short(self.id)}-{self.name}"
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What it takes of its workspace, by the fields of an order."""
-        return {"gpus": self.gpus, "vcpus": self.vcpus, "memory_gib": self.memory_gib}
-
-
-class JobTransition(TransitionRow):
-    subject = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="transitions")
-
-
-class JobOperation(OperationRow):
-    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="operations")
-    kind = models.CharField(max_length=16, choices=OperationKind)
-
-    class Meta(OperationRow.Meta):
-        constraints = [open_once("job", "job_operation_one_open")]
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.job_id}"
-
-
-class JobStep(StepRow):
-    operation = models.ForeignKey(JobOperation, on_delete=models.CASCADE, related_name="steps")
-
-    class Meta(StepRow.Meta):
-        constraints = [
-            models.UniqueConstraint(fields=["operation", "key"], name="job_step_once_per_operation")
-        ]
 
 
 class JobLog(models.Model):
@@ -122,3 +98,24 @@ class JobLog(models.Model):
 
     def __str__(self) -> str:
         return f"log of {self.job_id}"
+
+
+class JobOperation(OperationRow):
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="operations")
+    kind = models.CharField(max_length=16, choices=OperationKind)
+
+    class Meta(OperationRow.Meta):
+        constraints = [open_once("job", "job_operation_one_open")]
+
+
+class JobStep(StepRow):
+    operation = models.ForeignKey(JobOperation, on_delete=models.CASCADE, related_name="steps")
+
+    class Meta(StepRow.Meta):
+        constraints = [
+            models.UniqueConstraint(fields=["operation", "key"], name="job_step_once_per_operation")
+        ]
+
+
+class JobTransition(TransitionRow):
+    subject = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="transitions")

@@ -39,11 +39,11 @@ RECORD: visits.Record[Job] = visits.Record(JOB, "project", *FOR_SPEC)
 
 @dataclass(frozen=True)
 class Visit:
+    driver: Jobs
+    spec: JobSpec
     row: Job
     operation: JobOperation | None
     steps: tuple[JobStep, ...]
-    driver: Jobs
-    spec: JobSpec
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _visit(claimed_row: Job) -> Visit:
     found = jobs_at(row.site)
     if found is None:
         raise Permanent(f"the site {row.site.slug} runs no jobs")
-    return Visit(row, operation, tuple(operation.steps.all()) if operation else (), found, spec_of(row))
+    return Visit(found, spec_of(row), row, operation, tuple(operation.steps.all()) if operation else ())
 
 
 def _act(visit: Visit, action: Action) -> bool:
@@ -162,7 +162,7 @@ def _seen_write(row: Job, seen: ObservedJob) -> bool:
 
 
 def _end(visit: Visit, row: Job, seen: ObservedJob) -> None:
-    """It has ended, or can only be ended: what is left of it goes now."""
+    """It has ended, or can only be ended: what is left of it is removed now."""
     if visit.operation is not None:
         RECORD.operation_end(
             visit, clock.now(), succeeded=not seen.hopeless and seen.phase is not JobPhase.GONE

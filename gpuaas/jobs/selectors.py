@@ -17,18 +17,16 @@ from tenants.models import Project
 from tenants.roles import Permission
 from tenants.selectors import projects_for
 
+# relations of what pages and serializers show
+SHOWN = (
+    *("project__organization", "site", "workspace__project__organization", "workspace__site"),
+    *("pool__gpu_type", "created_by", "again"),
+)
+
 
 def jobs_loaded() -> QuerySet[Job]:
     """With everything that pages and serializers use."""
-    return Job.objects.select_related(
-        "project__organization",
-        "site",
-        "workspace__project__organization",
-        "workspace__site",
-        "pool__gpu_type",
-        "created_by",
-        "again",
-    )
+    return Job.objects.select_related(*SHOWN)
 
 
 def jobs_for(
@@ -50,9 +48,9 @@ def job_get_for(
     *, actor: Actor, job_id: uuid.UUID, permission: Permission = Permission.WORKSPACE_VIEW, own: bool = False
 ) -> Job:
     """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
-    found = first_of(jobs_loaded().filter(pk=job_id), "job")
-    workspace_require(actor=actor, workspace=found.workspace, permission=permission, own=own)
-    return found
+    row = first_of(jobs_loaded().filter(pk=job_id), "job")
+    workspace_require(actor=actor, workspace=row.workspace, permission=permission, own=own)
+    return row
 
 
 def queued_in(workspace: Workspace) -> QuerySet[Job]:

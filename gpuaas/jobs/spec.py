@@ -10,17 +10,6 @@ FOR_SPEC = ("site", "workspace", "pool")  # relations
 USER = 1000  # the numeric account as which jobs run, which owns the homes of environments too
 
 
-def jobs_offered(site: Site) -> bool:
-    """Asks the driver's class, not the site."""
-    return issubclass(kind_of(site), JobCapability)
-
-
-def jobs_at(site: Site) -> Jobs | None:
-    """None where the site runs none."""
-    driver = driver_of(site)
-    return driver.jobs if isinstance(driver, JobCapability) else None
-
-
 def spec_of(row: Job) -> JobSpec:
     """Needs FOR_SPEC."""
     return JobSpec(
@@ -39,3 +28,14 @@ def spec_of(row: Job) -> JobSpec:
         retries=row.retries,
         deadline_seconds=row.deadline_seconds,
     )
+
+
+def jobs_at(site: Site) -> Jobs | None:
+    """None where the site runs none."""
+    driver = driver_of(site)
+    return driver.jobs if isinstance(driver, JobCapability) else None
+
+
+def jobs_offered(site: Site) -> bool:
+    """Asks the driver's class, not the site."""
+    return issubclass(kind_of(site), JobCapability)

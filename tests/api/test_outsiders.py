@@ -235,8 +235,7 @@ def stage(
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
-        **environments.named(workspace),
-        **jobs.named(workspace),
+        **(environments.named(workspace) | jobs.named(workspace)),
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,

@@ -1,4 +1,4 @@
-"""The queue of a workspace: in order, never more than fits, and always said in words what is waited for."""
+"""The queue of a workspace: in order, never more than fits, and always with words for what is waited for."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def test_jobs_and_environments_at_once(as_alice: Actor, project: Project, site: 
 
 
 def test_a_cancellation_and_the_round_that_starts_it(as_alice: Actor, project: Project, site: Site) -> None:
-    """Whoever comes first: it is cancelled in the end, and nothing is held for it."""
+    """In every order: it is cancelled in the end, and nothing is held for it."""
     workspace = workspace_ready(as_alice, project, site)
     row = submitted(as_alice, workspace, gpus=4, command=LONG)
     deeds: list[Callable[[], object]] = [

@@ -32,7 +32,7 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
     """Starts what fits now; returns how many. No later job passes an earlier one, unless that asks for more than the workspace
     has bought at all.
 
-    The workspace's row is locked first, as by whoever orders or starts something in it, so that two never take the same room.
+    The workspace's row is locked first, as by every order and start in it, so that two never take the same room.
     """
     if not Job.objects.filter(workspace=workspace_id, state=JobState.QUEUED).exists():
         return 0
@@ -62,7 +62,7 @@ def _locked(place: Workspace) -> list[Job]:
 
 
 def _wait(rows: QuerySet[Job], words: str) -> None:
-    """Says so, where it was not said yet."""
+    """Writes why they wait, where that has changed."""
     for row in rows.exclude(waiting=words)[:BATCH]:
         if Job.objects.filter(pk=row.pk, state=row.state).update(waiting=words[:300]):
             JOB.announce(row)

@@ -2,6 +2,7 @@
 
 from gpuaas.core.errors import Conflict
 from gpuaas.jobs.models import Job, JobOperation, JobTransition
+from gpuaas.jobs.selectors import SHOWN
 from gpuaas.jobs.spec import jobs_at, spec_of
 from gpuaas.jobs.states import ALLOWED, CHANGING, MACHINE
 from gpuaas.lifecycle.kind import EndWords, Kind
@@ -28,23 +29,16 @@ def steps_of(row: Job, change: Change, _was: str = "") -> tuple[StepSpec, ...]:
 JOB: Kind[Job] = Kind(
     "job",
     Job.objects,
-    task="jobs.reconcile",
-    allowed=ALLOWED,
     machine=MACHINE,
+    changing=CHANGING,
+    allowed=ALLOWED,
     history=JobTransition,
     operations=JobOperation.objects,
+    steps=steps_of,
+    task="jobs.reconcile",
     permit=permit,
     overtaken=frozenset(),
     end=EndWords("it is cancelled", "the job with its log"),
-    changing=CHANGING,
-    steps=steps_of,
-    reads=(
-        "project__organization",
-        "site",
-        "workspace__project__organization",
-        "workspace__site",
-        "pool__gpu_type",
-        "created_by",
-    ),
+    reads=SHOWN,
     wake="run it again",
 )

@@ -24,7 +24,7 @@ from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import inside
 
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
-STEPS = {Change.CREATE: (START,), Change.SUSPEND: (STOP,), Change.DELETE: (STOP,)}
+STEPS = {Change.CREATE: (START,)} | dict.fromkeys((Change.SUSPEND, Change.DELETE), (STOP,))
 CONTAINER = "job"
 BATCH = "/apis/batch/v1"
 OWNER = "batch.kubernetes.io/job-name"

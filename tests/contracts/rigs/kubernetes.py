@@ -86,13 +86,13 @@ class KubernetesRig(Rig):
         return replace(spec, image=TOOLS)
 
     def job_lasts(self, spec: JobSpec) -> None:
-        self._job_told(spec, 1, {"lab.gpuaas.io/run": "86400s"})
+        self._job_annotate(spec, 1, {"lab.gpuaas.io/run": "86400s"})
 
     def job_fails(self, spec: JobSpec, *, attempt: int = 1) -> None:
-        self._job_told(spec, attempt, {"lab.gpuaas.io/run": "3s", "lab.gpuaas.io/fail": "true"})
+        self._job_annotate(spec, attempt, {"lab.gpuaas.io/run": "3s", "lab.gpuaas.io/fail": "true"})
 
-    def _job_told(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
-        """The lab's kubelet ends a Job's pod a second after its start, unless it is told otherwise by then."""
+    def _job_annotate(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
+        """The lab's kubelet ends a Job's pod a second after its start, unless it is annotated otherwise by then."""
         pods = f"/api/v1/namespaces/{spec.workspace.external_name}/pods"
         select = f"batch.kubernetes.io/job-name={spec.name}"
         until(
@@ -178,7 +178,7 @@ class RealPodsRig(KubernetesRig):
     build_seconds = 10
     at_once: ClassVar[dict[str, str]] = {}
 
-    def _job_told(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
+    def _job_annotate(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
         """Its command says it."""
 
     def clean_up(self) -> None:

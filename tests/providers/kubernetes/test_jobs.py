@@ -171,16 +171,16 @@ def test_what_a_job_and_its_pods_say(
     attempt: int,
     code: int | None,
 ) -> None:
-    told = seen(found, pods, SPEC)
-    assert (told.phase, told.reason, told.detail) == (phase, reason, words)
-    assert (told.attempt, told.exit_code, told.hopeless) == (attempt, code, False)
+    read = seen(found, pods, SPEC)
+    assert (read.phase, read.reason, read.detail) == (phase, reason, words)
+    assert (read.attempt, read.exit_code, read.hopeless) == (attempt, code, False)
 
 
 def test_an_image_that_cannot_be_had_is_hopeless() -> None:
     state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
-    told = seen(job(), [pod("Pending", state)], SPEC)
-    assert (told.phase, told.hopeless, told.reason) == (JobPhase.WAITING, True, "ImagePullBackOff")
-    assert told.detail == "ImagePullBackOff: no such image"
+    read = seen(job(), [pod("Pending", state)], SPEC)
+    assert (read.phase, read.hopeless, read.reason) == (JobPhase.WAITING, True, "ImagePullBackOff")
+    assert read.detail == "ImagePullBackOff: no such image"
     starts = seen(job(), [pod("Pending", {"waiting": {"reason": "ContainerCreating"}})], SPEC)
     assert (starts.hopeless, starts.phase) == (False, JobPhase.WAITING)
 
