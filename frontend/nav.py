@@ -60,6 +60,7 @@ TENANT_MENU: Mapping[str, Sequence[Place]] = {
         Place("Workspaces", "frontend:workspaces", "stack-2", "w"),
         Place("Clusters", "frontend:clusters", "topology-star-3", "k"),
         Place("Environments", "frontend:environments", "terminal-2", "v"),
+        Place("Jobs", "frontend:jobs", "list-details", "j"),
         Place("New workspace", "frontend:workspace_new", "plus", "n"),
     ],
     "Project": [

@@ -40,6 +40,7 @@ NEEDS = {
     "workspace_new": Permission.WORKSPACE_CREATE,
     "clusters": Permission.WORKSPACE_VIEW,
     "environments": Permission.WORKSPACE_VIEW,
+    "jobs": Permission.WORKSPACE_VIEW,
     "volumes": Permission.WORKSPACE_VIEW,
     "usage": Permission.BILLING_VIEW,
     "costs": Permission.BILLING_VIEW,

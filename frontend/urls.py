@@ -17,6 +17,7 @@ from frontend.views import (
     holder_actions,
     home,
     invoices,
+    jobs,
     keys,
     machines,
     organizations,
@@ -92,6 +93,13 @@ environment_patterns: list[URLPattern] = [
     path("log/", environments.log, name="environment_log"),
 ]
 
+job_patterns: list[URLPattern] = [
+    path("", jobs.show, name="job"),
+    path("cancel/", jobs.cancel, name="job_cancel"),
+    path("rerun/", jobs.rerun, name="job_rerun"),
+    path("delete/", jobs.delete, name="job_delete"),
+]
+
 project_patterns: list[URLPattern | URLResolver] = [
     path("", home.project_home, name="home"),
     path("workspaces/", workspaces.index, name="workspaces"),
@@ -108,6 +116,9 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("environments/new/", environments.choose, name="environment_new"),
     path("environments/new/<slug:kind>/", environments.new, name="environment_order"),
     path("environments/<uuid:environment>/", include(environment_patterns)),
+    path("jobs/", jobs.index, name="jobs"),
+    path("jobs/new/", jobs.new, name="job_new"),
+    path("jobs/<uuid:job>/", include(job_patterns)),
     path("usage/", usage.usage, name="usage"),
     path("usage.csv", usage.usage_csv, name="usage_csv"),
     path("usage/<uuid:workspace>/", usage.intervals, name="intervals"),

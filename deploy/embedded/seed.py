@@ -1,7 +1,7 @@
 """The demo's data: people, two organizations, a sandbox site with prices, limits. Every part is skipped where it is there.
 
 `--lab KUBECONFIG` attaches a Kubernetes cluster as site `lab`, publishes what was discovered, prices it, and gives
-the demo's projects limits for it. `--cloud` adds a simulated cloud, `--work` a workspace with an environment.
+the demo's projects limits for it. `--cloud` adds a simulated cloud, `--work` a workspace with an environment and jobs.
 """
 
 import argparse
@@ -61,7 +61,9 @@ def main() -> None:
     parser.add_argument(
         "--cloud", action="store_true", help="add a simulated cloud, whose workspaces hold machines"
     )
-    parser.add_argument("--work", action="store_true", help="add a workspace with an environment in it")
+    parser.add_argument(
+        "--work", action="store_true", help="add a workspace with an environment and jobs in it"
+    )
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.demo")
     django.setup()
@@ -84,6 +86,7 @@ def main() -> None:
     clusters()
     if options.work:
         environments()
+        jobs()
 
 
 def people() -> None:
@@ -328,14 +331,43 @@ def environments() -> None:
         until_ready(made, reconcile.run)
 
 
-def until_ready(row: Any, visit: Callable[[UUID], object]) -> bool:
+# their names, the states in which they are left, and what else they are given
+JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("prepare", "succeeded", {"command": ["sh", "-c", "sleep 1"]}),
+    ("convert", "failed", {"command": ["sh", "-c", "exit 2"], "retries": 1}),
+    ("train", "ready", {"command": ["sh", "-c", "sleep 86400"], "variables": {"EPOCHS": "90"}}),
+    ("evaluate", "requested", {"command": ["sh", "-c", "sleep 600"], "gpus": 1}),
+)
+
+
+def jobs() -> None:
+    """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, and one
+    that waits for the GPU."""
+    from gpuaas.jobs import reconcile
+    from gpuaas.jobs.models import Job
+    from gpuaas.jobs.services import job_create, queue_start
+    from gpuaas.workspaces.models import Workspace
+    from tenants.models import User
+    from tenants.selectors import actor_for
+
+    workspace = Workspace.objects.filter(name="notebooks", state="ready").first()
+    if workspace is None or Job.objects.exists():
+        return
+    alice = actor_for(user=User.objects.get(username="alice"))
+    for name, state, given in JOBS:
+        made = job_create(actor=alice, workspace=workspace, name=name, image="ghcr.io/weather/lm:7", **given)
+        queue_start(workspace_id=workspace.pk)
+        until_ready(made, reconcile.run, state)
+
+
+def until_ready(row: Any, visit: Callable[[UUID], object], state: str = "ready") -> bool:
     """By the visits that a worker would make; False if it takes longer than the site's answers."""
     deadline = time.monotonic() + ANSWER_SECONDS
-    while row.state != "ready" and time.monotonic() < deadline:
+    while row.state != state and time.monotonic() < deadline:
         visit(row.pk)
         time.sleep(0.1)
         row.refresh_from_db()
-    return bool(row.state == "ready")
+    return bool(row.state == state)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What pages show of a workspace, of a cluster and of an environment alike: state, address, links, row of a list, buttons, conditions."""
+"""What pages show of workspaces, clusters, environments and jobs alike: state, address, links, row of a list, buttons, conditions."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +16,9 @@ from gpuaas.core.looks import Tone
 from gpuaas.environments import states as environment_states
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import ENVIRONMENT
+from gpuaas.jobs import states as job_states
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services import JOB
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.kind import Kind
 from gpuaas.workspaces import states as workspace_states
@@ -24,7 +27,7 @@ from gpuaas.workspaces.services.rows import WORKSPACE
 from tenants.roles import Permission
 
 Held = Workspace | Cluster
-Shown = Held | Environment
+Shown = Held | Environment | Job
 SOON = timedelta(days=3)
 ENDED = "Deleting"  # the reason of what a deletion has ended, as it should
 CONDITION_TONES = {Status.TRUE: Tone.OK, Status.FALSE: Tone.BAD, Status.UNKNOWN: Tone.WAIT}
@@ -32,6 +35,7 @@ _KINDS: dict[type[Any], tuple[Kind[Any], Any]] = {
     Workspace: (WORKSPACE, workspace_states),
     Cluster: (CLUSTER, cluster_states),
     Environment: (ENVIRONMENT, environment_states),
+    Job: (JOB, job_states),
 }
 LINKS = (
     *("credential", "suspend", "resume", "extend", "delete", "retry"),

@@ -194,6 +194,14 @@ NEEDS: Mapping[str, Need] = {
     "environment_operations": SEE,
     "environment_log": ENTER,
     "environment_log_fetch": ENTER,
+    # -- jobs
+    "job_list": SEE,
+    "job_create": ENTER,
+    "job_get": SEE,
+    "job_delete": ENTER,
+    "job_cancel": ENTER,
+    "job_rerun": ENTER,
+    "job_log": ENTER,
     # -- clusters
     "cluster_template_list": SEE,
     "cluster_template_get": SEE,

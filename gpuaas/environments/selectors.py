@@ -1,16 +1,13 @@
 """Reads of environments and their kinds, limited to what the actor may see: an outsider gets NotFound."""
 
 import uuid
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
-from gpuaas.catalog.models import GpuPool
-from gpuaas.core.errors import Invalid, QuotaRefused
+from gpuaas.core.errors import Invalid
 from gpuaas.core.rows import first_of, searched
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
@@ -23,13 +20,12 @@ from gpuaas.environments.models import (
 )
 from gpuaas.environments.states import LIVE, OFF, Access, EnvironmentState, KindState
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import Taken
 from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require, projects_for
-
-WORDS = {"vcpus": "vCPUs", "memory_gib": "GiB of memory", "home_gib": "GiB of storage"}
 
 
 def environments_loaded() -> QuerySet[Environment]:
@@ -165,51 +161,9 @@ def address_of(row: Environment) -> str:
 # -- what is free --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Amount:
-    bought: int
-    taken: int
-
-    @property
-    def free(self) -> int:
-        return max(self.bought - self.taken, 0)
-
-
-@dataclass(frozen=True)
-class Room:
-    """What the workspace has bought, and what its environments take of it. amounts: by the field of an order; pools: GPUs,
-    by their pool."""
-
-    amounts: dict[str, Amount]
-    pools: dict[GpuPool, Amount]
-
-    def refuse(self, pool: GpuPool | None, **wanted: int) -> None:
-        """Raises QuotaRefused at the first field that asks for more than is free."""
-        offers = [(name, self.amounts[name], WORDS[name]) for name in wanted if name != "gpus"]
-        if pool is not None:
-            offers.insert(0, ("gpus", self.pools.get(pool, Amount(0, 0)), pool.gpu_type.name))
-        for name, amount, what in offers:
-            if wanted[name] > amount.free:
-                raise QuotaRefused(
-                    f"the workspace has bought {amount.bought:,} {what}, and its other environments take "
-                    f"{amount.taken:,}: {amount.free:,} {'is' if amount.free == 1 else 'are'} free",
-                    detail={
-                        "field": name,
-                        "resource": pool.gpu_type.slug if name == "gpus" and pool else name,
-                        "limit": amount.bought,
-                        "used": amount.taken,
-                        "asked": wanted[name],
-                        "left": amount.free,
-                    },
-                )
-
-
-def room_of(*, workspace: Workspace, besides: Environment | None = None) -> Room:
-    """`besides`: the environment that asks. A stopped one takes no more than its home; 3 queries."""
-    rows = list(workspace.flavors.select_related("flavor__pool__gpu_type").filter(confirmed__gt=0))
-    bought: Counter[GpuPool] = Counter()
-    for row in rows:
-        bought[row.flavor.pool] += row.flavor.gpus * row.confirmed
+def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
+    """What the environments of a workspace take of it, without `besides`. A stopped one takes no more than its home; 2
+    queries."""
     others = Environment.objects.filter(workspace=workspace, state__in=list(LIVE)).order_by()
     if besides is not None:
         others = others.exclude(pk=besides.pk)
@@ -219,12 +173,5 @@ def room_of(*, workspace: Workspace, besides: Environment | None = None) -> Room
         memory_gib=Sum("memory_gib", filter=running, default=0),
         home_gib=Sum("home_gib", default=0),
     )
-    held = dict(others.filter(running, pool__isnull=False).values_list("pool").annotate(Sum("gpus")))
-    memory = sum((row.flavor.memory_gib - row.flavor.hugepages_gib) * row.confirmed for row in rows)
-    amounts = {
-        "vcpus": Amount(sum(row.flavor.vcpus * row.confirmed for row in rows), sums["vcpus"]),
-        "memory_gib": Amount(memory, sums["memory_gib"]),
-        "home_gib": Amount(workspace.storage_gib, sums["home_gib"]),
-    }
-    pools = {pool: Amount(count, held.get(pool.pk, 0)) for pool, count in bought.items()}
-    return Room(amounts, pools)
+    held = others.filter(running, pool__isnull=False).values_list("pool").annotate(Sum("gpus"))
+    return Taken(sums, dict(held))

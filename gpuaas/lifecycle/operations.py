@@ -40,6 +40,9 @@ class OperationRow(Identified):
         abstract = True
         ordering = ["-pk"]
 
+    def __str__(self) -> str:
+        return f"operation requested by {self.requested_by}"
+
 
 def open_once(subject: str, name: str) -> models.UniqueConstraint:
     return models.UniqueConstraint(fields=[subject], condition=Q(finished_at__isnull=True), name=name)

@@ -26,6 +26,7 @@ from tests.billing.stage import (
 from tests.clusters.host_stage import host_at
 from tests.environments.stage import named
 from tests.factories.billing import invoice_make
+from tests.jobs import stage as jobs
 from tests.workspaces.stage import ready, run_now
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
@@ -49,7 +50,7 @@ def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Sit
         "username": bob.username,
         "robot": robot_create(actor=alice, workspace=workspace, name="ci", role="edit").name,
         "machine": str(Machine.objects.create(workspace=workspace, name="old", created_at=clock.now()).pk),
-        **{name: str(value) for name, value in named(workspace).items()},
+        **{name: str(value) for name, value in (named(workspace) | jobs.named(workspace)).items()},
         "key": keypair_add(actor=alice, name="laptop", public_key=KEY).name,
         "site": site.slug,
         "host": host_at(site).name,

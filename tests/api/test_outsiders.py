@@ -33,6 +33,7 @@ from tests.clusters.host_stage import described, host_at
 from tests.environments import stage as environments
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import check_make, class_make
+from tests.jobs import stage as jobs
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("machine-actions", "POST"): {"verb": "stop"},
     ("machine-console", "POST"): {},
     **environments.BODIES,
+    **jobs.BODIES,
     ("keys", "POST"): {"name": "mine", "public_key": KEY},
     ("platform-sites", "POST"): {"slug": "mine", "name": "Mine", "driver": "sandbox"},
     ("platform-site", "PATCH"): {"enabled": False},
@@ -233,7 +235,7 @@ def stage(
     return {
         **cluster_stage(olga=as_olga, alice=as_alice, project=project, site=site),
         "machine": machine.pk,
-        **environments.named(workspace),
+        **(environments.named(workspace) | jobs.named(workspace)),
         "key": "laptop",
         **ledger_stage(invoice, project),
         "adoption": adoption_make(site, project, alice).pk,
@@ -358,6 +360,7 @@ def test_a_stranger_learns_as_much_from_what_is_not_there(
         "host": "no-such",
         "machine": uuid7(),
         **environments.NOBODYS,
+        **jobs.NOBODYS,
         "key": "no-such",
         "adoption": uuid7(),
         "check": uuid7(),

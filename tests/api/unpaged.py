@@ -31,6 +31,8 @@ UNPAGED = {
     "environment",
     "environment-key",
     "environment-log",
+    "job",
+    "job-log",
     "platform-environment-kind",
     "platform-host",
     "platform-site",

@@ -27,11 +27,14 @@ SHOWN = "an operator's; written into tenants' kubeconfigs after address_check, n
 GUEST = "an operator's; a machine or the hub of the site calls it, the portal never"
 NAME = "the name or id of something at the site, sent to the site's own API in a body or as a quoted part of a path"
 DEPLOYMENT = "whoever runs the portal says it in the environment or on the command line"
+PULLED = "a tenant's; the nodes of the site pull it, the portal never calls it"
 NOT_ONE = "no address of the network"
 
 API = {
     "BillingAccountRequest.address": NOT_ONE,
     "HostsRequest.hosts": GUEST,
+    "JobRequest.image": PULLED,
+    "JobRerunRequest.image": PULLED,
     "MachineActionRequest.image": NAME,
     "MachineRequest.image": NAME,
     "PatchedSiteRequest.endpoint": SHOWN,
@@ -48,6 +51,7 @@ DRIVERS = {
 }
 FORMS = {
     "AccountForm.address": NOT_ONE,
+    "JobForm.image": PULLED,
     "MachineForm.image": NAME,
     "RebuildForm.image": NAME,
     "SiteForm.endpoint": SHOWN,

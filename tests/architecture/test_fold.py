@@ -1,4 +1,4 @@
-"""What workspaces, clusters, environments and machines share stands once, in `gpuaas/lifecycle`: no six lines of them are equal.
+"""What workspaces, clusters, environments, jobs and machines share stands once, in `gpuaas/lifecycle`: no six lines of them are equal.
 
 Compared are the lines that the formatter writes once the nouns are folded into one and trailing commas no longer count, so
 that neither the length of a noun nor a comma decides where a statement is wrapped. Left out is what only names: docstrings,
@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.architecture.test_house import ROOT, sources
 from tests.architecture.test_once import is_enumeration
 
-NOUNS = re.compile(r"(?i:workspace|cluster|machine|environment)s?")
+NOUNS = re.compile(r"(?i:workspace|cluster|machine|environment|job)s?")
 FORMATTER = (
     "format",
     "--quiet",
@@ -31,8 +31,8 @@ def room_of(path: Path) -> str:
     place = path.relative_to(ROOT).as_posix()
     if not place.endswith(".py"):
         return ""
-    rooms = ("gpuaas/workspaces/machines/", "gpuaas/workspaces/", "gpuaas/clusters/", "gpuaas/environments/")
-    return next((room for room in rooms if place.startswith(room)), "")
+    names = ("workspaces/machines", "workspaces", "clusters", "environments", "jobs")
+    return next((room for name in names if place.startswith(room := f"gpuaas/{name}/")), "")
 
 
 def folded(found: dict[str, str], folder: Path) -> dict[str, str]:
@@ -93,7 +93,7 @@ def test_two_rooms_share_no_six_lines(tmp_path: Path) -> None:
     rooms: dict[str, list[Lines]] = {}
     for name, text in texts.items():
         rooms.setdefault(room_of(found[name]), []).append(lines_of(name, text))
-    assert len(rooms) == 4
+    assert len(rooms) == 5
     twice = {place for one, other in combinations(rooms.values(), 2) for place in shared(one, other)}
     assert not twice, "move what they share into gpuaas/lifecycle"
 

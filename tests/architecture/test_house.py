@@ -17,6 +17,7 @@ ROOMS = [
     "gpuaas/workspaces",
     "gpuaas/clusters",
     "gpuaas/environments",
+    "gpuaas/jobs",
     "gpuaas/metering",
     "gpuaas/gpustats",
     "gpuaas/backup",

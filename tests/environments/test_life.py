@@ -11,7 +11,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.reconcile import log_fetch
-from gpuaas.environments.selectors import environment_get_for, environments_for, room_of
+from gpuaas.environments.selectors import environment_get_for, environments_for
 from gpuaas.environments.services import (
     environment_clone,
     environment_delete,
@@ -26,6 +26,7 @@ from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_evict
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
+from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from gpuaas.workspaces.tasks import site_changed
 from quotas.selectors import reservations_held

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from gpuaas.core.errors import Conflict, QuotaRefused
 from gpuaas.environments.models import Environment, EnvironmentStep
 from gpuaas.environments.reconcile import Look, plan
-from gpuaas.environments.selectors import room_of
 from gpuaas.environments.services import (
     environment_delete,
     environment_restart,
@@ -22,6 +21,7 @@ from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import room_of
 from tenants.actors import Actor
 from tests.environments.stage import homes, ordered, pods, run_now, settle
 

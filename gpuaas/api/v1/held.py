@@ -1,7 +1,8 @@
-"""One frame for what a project holds: workspaces, clusters and environments are found, changed and answered alike."""
+"""One frame for what a project holds: workspaces, clusters, environments and jobs are found, changed and answered alike."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
+from uuid import UUID
 
 from django.db.models import QuerySet
 from django.urls import reverse
@@ -11,12 +12,15 @@ from gpuaas.api.etag import etag, wanted_version
 from gpuaas.api.fields import Input, Output
 from gpuaas.api.views import ProjectView
 from gpuaas.clusters.models import Cluster
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.environments.models import Environment
+from gpuaas.jobs.models import Job
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspace_get_for
+from tenants.models import Project
 from tenants.roles import Permission
 
-Row = TypeVar("Row", Workspace, Cluster, Environment)
+Row = TypeVar("Row", Workspace, Cluster, Environment, Job)
 Service = Callable[..., Row]  # takes `actor`, the row by its noun, `expected_version`, and what was asked
 
 
@@ -39,6 +43,16 @@ class HeldView(ProjectView, Generic[Row]):
         found = self.get_for(actor=self.actor, permission=permission, own=own, **named)
         if found.project_id != project.pk:
             raise NotFound(f"there is no such {self.noun}")
+        return found
+
+    def workspace_in(self, project: Project, workspace_id: UUID) -> Workspace:
+        """That is named in the body: one that does not exist is an error there, not a 404 of the address."""
+        try:
+            found = workspace_get_for(actor=self.actor, workspace_id=workspace_id)
+        except NotFound as error:
+            raise Invalid.field("workspace", error.message) from error
+        if found.project_id != project.pk:
+            raise Invalid.field("workspace", "there is no such workspace")
         return found
 
     def changed(self, service: Service[Row], body: type[Input] | None = None) -> Response:

@@ -7,6 +7,7 @@ from gpuaas.api.v1.catalog import drivers, fitness, offers, sites, storage
 from gpuaas.api.v1.catalog import views as catalog
 from gpuaas.api.v1.clusters.urls import cluster_urls, platform_cluster_urls
 from gpuaas.api.v1.environments.urls import environment_urls, platform_environment_urls
+from gpuaas.api.v1.jobs.urls import job_urls
 from gpuaas.api.v1.metering import meters
 from gpuaas.api.v1.paths import ORGANIZATION, PROJECT, tagged
 from gpuaas.api.v1.quotas import limits
@@ -156,6 +157,7 @@ urlpatterns = [
     *workspace_urls,
     *cluster_urls,
     *environment_urls,
+    *job_urls,
     *machine_urls,
     *money_urls,
     *invoice_urls,

@@ -5,7 +5,6 @@ from typing import Any
 
 from django.db import transaction
 
-from gpuaas.catalog.models import GpuPool
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.ids import uuid7
@@ -18,13 +17,14 @@ from gpuaas.environments.models import (
     EnvironmentLog,
     EnvironmentTransition,
 )
-from gpuaas.environments.selectors import Room, newest_version, room_of
+from gpuaas.environments.selectors import newest_version
 from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit, steps_of
 from gpuaas.environments.states import EnvironmentState, OperationKind
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.machines.services import run_require
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services.request import requester_of
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from gpuaas.workspaces.services.validation import name_validate
@@ -87,7 +87,7 @@ def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu:
     row.id, row.name, row.created_at, row.due_at = uuid7(), name_validate(name), moment, moment
     row.project, row.site, row.workspace = place.project, place.site, place
     row.created_by = requester_of(actor)
-    row.pool = _pool(room, gpu) if row.gpus else None
+    row.pool = room.pool_of(gpu) if row.gpus else None
     steps = steps_of(row, Change.CREATE)
     if place.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
         message = f"the workspace already has an environment called {row.name}"
@@ -191,13 +191,3 @@ def _parameters(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, A
             f"parameters.{name}" if name else "parameters": words for name, words in error.fields.items()
         }
         raise Invalid(error.message, fields=fields) from error
-
-
-def _pool(room: Room, gpu: str) -> GpuPool:
-    pools = {pool.gpu_type.slug: pool for pool in room.pools}
-    if gpu and gpu not in pools:
-        has = ", ".join(sorted(pools)) or "none"
-        raise Invalid.field("gpu", f"the workspace has not bought such GPUs; it has bought {has}")
-    if not gpu and len(pools) != 1:
-        raise Invalid.field("gpu", f"say of which GPU type: {', '.join(sorted(pools))}")
-    return pools[gpu] if gpu else next(iter(pools.values()))

@@ -67,6 +67,7 @@ from gpuaas.providers.base.environments import (
     EnvironmentSpec,
     ObservedEnvironment,
 )
+from gpuaas.providers.base.jobs import JobCapability, JobPhase, Jobs, JobSpec, ObservedJob
 from gpuaas.providers.base.kind import DriverKind, Nouns
 from gpuaas.providers.base.machines import (
     Belonging,
@@ -169,6 +170,10 @@ __all__ = [
     "GpuAmount",
     "HealthCapability",
     "Inventory",
+    "JobCapability",
+    "JobPhase",
+    "JobSpec",
+    "Jobs",
     "Join",
     "MachineCapability",
     "MachineImage",
@@ -189,6 +194,7 @@ __all__ = [
     "ObservedCluster",
     "ObservedConsumer",
     "ObservedEnvironment",
+    "ObservedJob",
     "ObservedMachine",
     "ObservedNode",
     "ObservedPool",

@@ -19,6 +19,8 @@ CLUSTER = f"{DOMAIN}/cluster"
 RELEASE = f"{DOMAIN}/cluster-release"
 # on everything of an environment in a workspace: its id
 ENVIRONMENT = f"{DOMAIN}/environment"
+# on a job of the portal in a workspace: its id
+JOB = f"{DOMAIN}/job"
 # on the namespace, set by the operator, from which the portal's door reaches environments
 DOOR = f"{DOMAIN}/door"
 # on service accounts and bindings

@@ -22,6 +22,7 @@ from gpuaas.providers.base import (
     EnvironmentCapability,
     ForeignWorkspace,
     Inventory,
+    JobCapability,
     Member,
     MetricsCapability,
     NodeCheckCapability,
@@ -56,6 +57,7 @@ from gpuaas.providers.kubernetes import (
 )
 from gpuaas.providers.kubernetes.changes import Memory, watch_changes
 from gpuaas.providers.kubernetes.environments import KubernetesEnvironments
+from gpuaas.providers.kubernetes.jobs import KubernetesJobs
 
 
 class KubernetesDriver(
@@ -70,6 +72,7 @@ class KubernetesDriver(
     WardenCapability,
     AdoptionCapability,
     EnvironmentCapability,
+    JobCapability,
 ):
     """Credentials and options: see `kind.py`. An endpoint (https://…), if set, is the server in tenants' kubeconfigs."""
 
@@ -117,6 +120,10 @@ class KubernetesDriver(
     @property
     def environments(self) -> KubernetesEnvironments:
         return KubernetesEnvironments(self.connection, self._api, chooses_users=self.chooses_users)
+
+    @property
+    def jobs(self) -> KubernetesJobs:
+        return KubernetesJobs(self.connection, self._api, chooses_users=self.chooses_users)
 
     def _ensure(self, spec: WorkspaceSpec) -> ensure.Ensure:
         return ensure.Ensure(self._api, spec, self._openings, self._recent)

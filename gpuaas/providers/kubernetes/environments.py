@@ -5,9 +5,8 @@ The pod has no controller: whether it fits is the answer to its creation, and a 
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
+from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
     Address,
     Carry,
@@ -21,10 +20,11 @@ from gpuaas.providers.base import (
     step_require,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, namespaces, pods, release
+from gpuaas.providers.kubeapi import demand, ending, names, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
+from gpuaas.providers.kubernetes import inside
 from gpuaas.providers.reach import is_refused
 
 HOME, WAY = StepSpec("home", "Create the home volume"), StepSpec("network", "Admit only the portal's way in")
@@ -37,9 +37,6 @@ STEPS = {
     Change.DELETE: (STOP, REMOVE),
 }
 CONTAINER = "environment"
-LOG_BYTES = 200_000
-# waiting does not help: something of the image or the definition is wrong
-HOPELESS = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError"}
 CRASHES_MAX = 3
 
 
@@ -64,14 +61,14 @@ class KubernetesEnvironments(Environments):
             REMOVE.key: self._remove,
         }
         run = step_require({each.key: do[each.key] for each in STEPS[change]}, step)
-        if self._is_there(spec):
+        if inside.is_there(self._api, spec.workspace):
             return run(spec)
         if step in {STOP.key, REMOVE.key}:
             return StepOutcome(done=True, detail="nothing of it is at the site")
         raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
 
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
-        pod = self._pod(spec) if self._is_there(spec) else None
+        pod = self._pod(spec) if inside.is_there(self._api, spec.workspace) else None
         if pod is None or (pod.get("status") or {}).get("phase") in demand.FINISHED:
             return ObservedEnvironment(exists=False)
         return ObservedEnvironment(
@@ -79,7 +76,7 @@ class KubernetesEnvironments(Environments):
             ready=is_ready(pod),
             detail="" if is_ready(pod) else waits_for(pod, spec),
             node=pod["spec"].get("nodeName", ""),
-            restarts=int(_container(pod).get("restartCount") or 0),
+            restarts=int(inside.container_of(pod, CONTAINER).get("restartCount") or 0),
         )
 
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
@@ -94,11 +91,7 @@ class KubernetesEnvironments(Environments):
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         path = f"{_path(spec, 'pods')}/{spec.name}/log"
-        return self._api.text(path, most=LOG_BYTES, tailLines=str(lines), container=CONTAINER)
-
-    def _is_there(self, spec: EnvironmentSpec) -> bool:
-        found = namespaces.only_ours(self._api, spec.workspace.external_name, spec.workspace.id)
-        return found is not None and not namespaces.is_terminating(found)
+        return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=CONTAINER)
 
     def _pod(self, spec: EnvironmentSpec) -> Object | None:
         return self._api.find(f"{_path(spec, 'pods')}/{spec.name}")
@@ -107,7 +100,7 @@ class KubernetesEnvironments(Environments):
         collection = _path(spec, "persistentvolumeclaims")
         found = self._api.find(f"{collection}/{spec.name}")
         if found is None:
-            self._create(collection, home_of(spec))
+            inside.create(self._api, collection, home_of(spec))
             return StepOutcome(done=True, detail=f"{spec.home_gib} GiB")
         if "deletionTimestamp" in found["metadata"]:
             return StepOutcome(done=False, detail="the previous home is still being deleted")
@@ -121,7 +114,8 @@ class KubernetesEnvironments(Environments):
     def _start(self, spec: EnvironmentSpec) -> StepOutcome:
         pod = self._pod(spec)
         if pod is None:
-            self._create(_path(spec, "pods"), pod_of(spec, chooses_users=self._chooses_users))
+            body = pod_of(spec, chooses_users=self._chooses_users)
+            inside.create(self._api, _path(spec, "pods"), body)
             return DONE
         finished = (pod.get("status") or {}).get("phase") in demand.FINISHED
         if not finished and "deletionTimestamp" not in pod["metadata"]:
@@ -157,15 +151,6 @@ class KubernetesEnvironments(Environments):
             return StepOutcome(done=False, detail="the site is deleting its home")
         return StepOutcome(done=True, detail="nothing of it is left")
 
-    def _create(self, collection: str, body: Object) -> None:
-        """The site's refusal of a quota that is used up is said in our words."""
-        try:
-            self._api.create(collection, body)
-        except Permanent as error:
-            if "exceeded quota" not in error.message:
-                raise
-            raise QuotaRefused(pods.refusal_in_words(error.message)) from error
-
 
 # -- what is there -------------------------------------------------------------------------------------------------
 
@@ -177,44 +162,35 @@ def is_ready(pod: Object) -> bool:
 
 
 def hopeless(pod: Object) -> bool:
-    found = _container(pod)
-    reason = _waiting(found).get("reason", "")
+    found = inside.container_of(pod, CONTAINER)
+    reason = inside.waiting_of(found).get("reason", "")
     crashes = reason == "CrashLoopBackOff" and int(found.get("restartCount") or 0) >= CRASHES_MAX
-    return reason in HOPELESS or crashes
+    return reason in inside.HOPELESS or crashes
 
 
 def waits_for(pod: Object, spec: EnvironmentSpec) -> str:
     """Why it does not answer, in words."""
     if "deletionTimestamp" in pod["metadata"]:
         return "it is ending"
-    found = _container(pod)
+    found = inside.container_of(pod, CONTAINER)
     last = (found.get("lastState") or {}).get("terminated") or {}
     if last:
         how = f"{last.get('reason', 'it ended')}, exit code {last.get('exitCode')}"
         return f"its container has ended {found.get('restartCount')} times, last by {how}: read its log"
-    if _waiting(found):
-        return f"{_waiting(found).get('reason')}: {_waiting(found).get('message', spec.image)}"[:300]
+    if inside.waiting_of(found):
+        return f"{inside.waiting_of(found).get('reason')}: {inside.waiting_of(found).get('message', spec.image)}"[
+            :300
+        ]
     if "running" in (found.get("state") or {}):
         return f"it runs on {pod['spec'].get('nodeName')}, and does not answer at {spec.readiness} yet"
     return pods.consumer(pod).waiting_for or "it starts"
-
-
-def _container(pod: Object) -> Object:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    return next((each for each in statuses if each["name"] == CONTAINER), {})
-
-
-def _waiting(container: Object) -> Object:
-    """ContainerCreating is no reason, but the beginning."""
-    found: Object = (container.get("state") or {}).get("waiting") or {}
-    return found if found.get("reason") != "ContainerCreating" else {}
 
 
 # -- manifests -----------------------------------------------------------------------------------------------------
 
 
 def _path(spec: EnvironmentSpec, plural: str, group: str = "/api/v1") -> str:
-    return f"{group}/namespaces/{spec.workspace.external_name}/{plural}"
+    return inside.path(spec.workspace, plural, group)
 
 
 def _object(spec: EnvironmentSpec, api: str, kind: str, body: Object) -> Object:
@@ -251,24 +227,17 @@ def policy_of(spec: EnvironmentSpec) -> Object:
 
 def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
     """Under Pod Security's `restricted`, without a token, and with exactly the GPUs that it asks for."""
-    amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
-    if spec.gpus:
-        amounts[spec.resource_name] = str(spec.gpus)
-    context: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    if chooses_users:
-        context |= {"runAsUser": spec.user, "fsGroup": spec.user, "fsGroupChangePolicy": "OnRootMismatch"}
     container: Object = {
         "name": CONTAINER,
         "image": spec.image,
         "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
         "ports": [{"name": "http", "containerPort": spec.port}],
-        "resources": {"limits": amounts, "requests": amounts},
+        "resources": inside.amounts_of(spec.vcpus, spec.memory_gib, spec.gpus, spec.resource_name),
         "readinessProbe": {"httpGet": {"path": spec.readiness, "port": spec.port}, "periodSeconds": 2},
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": inside.CONTAINER_SECURITY,
         "volumeMounts": [
             {"name": "home", "mountPath": spec.home},
-            # what processes of one program share; its memory counts as the container's
-            {"name": "shared-memory", "mountPath": "/dev/shm"},  # noqa: S108
+            inside.shared_memory_mount(),
         ],
         **({"command": list(spec.command)} if spec.command else {}),
         **({"args": list(spec.arguments)} if spec.arguments else {}),
@@ -279,10 +248,10 @@ def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": release.GRACE_SECONDS,
-        "securityContext": context,
+        "securityContext": inside.pod_security(spec.user, chooses_users=chooses_users),
         "volumes": [
             {"name": "home", "persistentVolumeClaim": {"claimName": spec.name}},
-            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
+            inside.shared_memory_volume(),
         ],
     }
     return _object(spec, "v1", "Pod", body)

@@ -182,6 +182,29 @@ class SandboxPod(models.Model):
         return {resource: amount for resource, amount in sorted(asked.items()) if amount}
 
 
+class SandboxJob(models.Model):
+    """A job of the portal's, which starts its attempts one after the other. made: whether the present one has its pod yet;
+    outcome: a `JobPhase`, "" while it has not ended; detail: why it waits or has failed.
+    """
+
+    namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="jobs")
+    name = models.CharField(max_length=63)
+    attempt = models.PositiveIntegerField(default=1)
+    made = models.BooleanField(default=False)
+    outcome = models.CharField(max_length=16, blank=True)
+    reason = models.CharField(max_length=40, blank=True)
+    detail = models.CharField(max_length=300, blank=True)
+    exit_code = models.IntegerField(null=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["namespace", "name"], name="sandbox_job_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class SandboxClaim(models.Model):
     """A claim of storage; it is bound at once and goes with its namespace."""
 

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gpuaas.core import clock
-from gpuaas.providers.base import DeviceReading, EnvironmentCapability, MetricsCapability
+from gpuaas.providers.base import DeviceReading, EnvironmentCapability, JobCapability, MetricsCapability
 from gpuaas.providers.sandbox.dials import call
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from gpuaas.providers.sandbox.fitness import SLICES
+from gpuaas.providers.sandbox.jobs import SandboxJobs
 from gpuaas.providers.sandbox.models import SandboxNode, SandboxPod
 
 WAVE_SECONDS = 5400
@@ -21,12 +22,16 @@ IDLE_WATTS, BUSY_WATTS = 70, 600
 DEVICES = uuid.UUID("6f1d5c1e-62c5-4b7f-9a53-0b6a2c6f8a11")  # of their ids
 
 
-class SandboxPodsDriver(SandboxDriver, MetricsCapability, EnvironmentCapability):
+class SandboxPodsDriver(SandboxDriver, MetricsCapability, EnvironmentCapability, JobCapability):
     """A site of pods, whose exporter tells which pod has which device; clouds of machines have none."""
 
     @property
     def environments(self) -> SandboxEnvironments:
         return SandboxEnvironments(self.connection)
+
+    @property
+    def jobs(self) -> SandboxJobs:
+        return SandboxJobs(self.connection)
 
     def device_metrics(self) -> tuple[DeviceReading, ...]:
         with call(self.connection, "health"):

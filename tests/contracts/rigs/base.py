@@ -19,6 +19,7 @@ from gpuaas.providers.base import (
     Driver,
     EnvironmentSpec,
     GpuAmount,
+    JobSpec,
     Member,
     MetricsCapability,
     NodeCheckCapability,
@@ -157,6 +158,18 @@ class Rig(ABC):
     def home(self, spec: EnvironmentSpec) -> str:
         """What tells the home of an environment from any other; "" for none."""
         raise NotImplementedError
+
+    def job(self, spec: JobSpec) -> JobSpec:
+        """As this site can run it."""
+        return spec
+
+    def job_lasts(self, spec: JobSpec) -> None:
+        """Where nothing really runs: its attempt does not end by itself, as its command says."""
+        del spec
+
+    def job_fails(self, spec: JobSpec, *, attempt: int = 1) -> None:
+        """Where nothing really runs: that attempt of it fails, as its command says."""
+        del spec, attempt
 
     @abstractmethod
     def stop(self, spec: WorkspaceSpec, name: str) -> None: ...

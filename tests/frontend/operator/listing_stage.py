@@ -38,6 +38,7 @@ from tests.factories.tenants import (
 )
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.jobs import stage as jobs
 
 
 def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User) -> dict[str, str]:
@@ -99,11 +100,12 @@ def troubles_of(workspace: Workspace) -> None:
 
 
 def environments_of(workspace: Workspace) -> None:
-    """And two kinds of them, one of two versions."""
+    """And two kinds of them, one of two versions; and jobs."""
     environments.kind("editor")
     kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
     for name in ("alpha", "beta"):
         environments.row_in(workspace, name)
+        jobs.row_in(workspace, name)
 
 
 def volumes_of(now: datetime) -> dict[str, object]:

@@ -42,6 +42,7 @@ LISTS = {
     "/p/weather-lm/limits/": 1,
     "/p/weather-lm/volumes/": 1,
     "/p/weather-lm/environments/": 1,
+    "/p/weather-lm/jobs/": 1,
     "/p/weather-lm/budgets/": 1,
     "/p/weather-lm/usage/{old}/": 1,
     "/p/weather-lm/usage/": 1,

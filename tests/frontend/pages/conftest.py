@@ -29,6 +29,7 @@ from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
 from tests.frontend.pages.everything import everything_at
 from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
+from tests.jobs import stage as jobs
 from tests.workspaces.stage import ready
 
 
@@ -150,6 +151,7 @@ def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
         "budget": budget_stage(workspace.project).pk,
         "environment": row_in(workspace).pk,
         "kind": kind().slug,
+        "job": jobs.row_in(workspace).pk,
     }
     found |= cluster_stage(
         olga=SYSTEM, alice=actor_for(user=alice), project=workspace.project, site=workspace.site

@@ -106,7 +106,10 @@ def test_it_is_stopped_started_restarted_and_deleted(
     ("change", "said"),
     [
         ({"name": "Not A Name"}, "use 1 to 40 lower-case"),
-        ({"gpus": "3"}, "has bought 2 h100 sxm 80 gb, and its other environments take 0: 2 are free"),
+        (
+            {"gpus": "3"},
+            "has bought 2 h100 sxm 80 gb, and its other environments and jobs take 0: 2 are free",
+        ),
         ({"gpus": "-1"}, "must be a whole number from 0"),
         ({"memory_gib": "9999"}, "gib of memory"),
         ({"home_gib": "9999"}, "gib of storage"),

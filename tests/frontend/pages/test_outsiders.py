@@ -27,6 +27,7 @@ from tests.factories.billing import invoice_make
 from tests.frontend.disabled import sentences_of
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import grant_of_cluster, robot_of
+from tests.jobs import stage as jobs
 
 POSTED = frozenset(
     {
@@ -77,6 +78,8 @@ POSTED = frozenset(
         "environment_key_revoke",
         "environment_delete",
         "environment_log",
+        "job_cancel",
+        "job_delete",
         "machine_act",
         "machine_delete",
         "machine_console",
@@ -117,6 +120,7 @@ SHAPES = (
     ("project", "kind"),
     ("project", "environment"),
     ("project", "environment", "door_key"),
+    ("project", "job"),
     ("project", "user"),
     ("project", "token"),
     ("project", "month"),
@@ -155,6 +159,8 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     if name.startswith("environment"):
         row = row_of(workspace)
         known |= {"kind": kind().slug, "environment": row.pk, "door_key": row.keys.get().pk}
+    if name.startswith("job"):
+        known |= jobs.named(workspace)
     if name.startswith("cluster"):
         alice = actor_for(user=workspace.created_by)
         known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)

@@ -25,7 +25,6 @@ from gpuaas.api.v1.environments.shapes import (
 )
 from gpuaas.api.v1.held import HeldView
 from gpuaas.api.views import ProjectView
-from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.environments import services
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.selectors import (
@@ -38,9 +37,6 @@ from gpuaas.environments.selectors import (
     operations_of,
 )
 from gpuaas.environments.states import EnvironmentState
-from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.selectors import workspace_get_for
-from tenants.models import Project
 from tenants.roles import Permission
 
 
@@ -55,16 +51,6 @@ class EnvironmentKindsView(ProjectView):
 class EnvironmentView(HeldView[Environment]):
     noun, output, changes = "environment", EnvironmentOutput, Permission.WORKSPACE_ACCESS
     get_for, loaded = staticmethod(environment_get_for), staticmethod(environments_loaded)
-
-    def workspace(self, project: Project, workspace_id: uuid.UUID) -> Workspace:
-        """One that does not exist is an error in the body, not a 404 of the address."""
-        try:
-            found = workspace_get_for(actor=self.actor, workspace_id=workspace_id)
-        except NotFound as error:
-            raise Invalid.field("workspace", error.message) from error
-        if found.project_id != project.pk:
-            raise Invalid.field("workspace", "there is no such workspace")
-        return found
 
 
 class EnvironmentsView(EnvironmentView):
@@ -91,7 +77,7 @@ class EnvironmentsView(EnvironmentView):
         in the background: follow `Location`, or `…/operations` for the steps."""
         found = self.project(self.changes)
         asked = self.input(EnvironmentInput)
-        workspace = self.workspace(found, asked.pop("workspace"))
+        workspace = self.workspace_in(found, asked.pop("workspace"))
         return self.accepted(services.environment_create(actor=self.actor, workspace=workspace, **asked))
 
 

@@ -41,6 +41,8 @@ RIGHTS = (
     # environments
     Right("", "services", "create patch delete"),
     Right("", "persistentvolumeclaims", "get create delete"),
+    # jobs
+    Right("batch", "jobs", "get create delete"),
     # members
     Right("", "serviceaccounts", "get list watch create patch delete deletecollection"),
     Right("", "serviceaccounts/token", "create"),

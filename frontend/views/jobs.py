@@ -1,0 +1,185 @@
+"""Jobs of a project: the list, submitting one or the same again, and one with what can be done to it."""
+
+import uuid
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.urls import reverse
+
+from frontend.forms.jobs import JobForm, again
+from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
+from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.presenters import environments, held
+from frontend.presenters import jobs as shown
+from frontend.presenters.machines import may_run
+from frontend.views.usage import crumbs
+from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.jobs import services
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.selectors import job_get_for, jobs_for
+from gpuaas.jobs.spec import jobs_offered
+from gpuaas.jobs.states import LIVE, JobState
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.selectors import workspaces_for
+from gpuaas.workspaces.states import ALLOWED, WorkspaceState
+from tenants.roles import Permission
+
+RUN = Permission.WORKSPACE_ACCESS
+LIST = Listing(
+    "jobs",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("state", "State", "state", "word"),
+        Column("workspace", "Workspace", "workspace__name"),
+        Column("gpus", "GPUs", "gpus"),
+        Column("size", "vCPU and memory"),
+        Column("created", "Submitted", "created_at", "created_at"),
+        Column("finished", "Ended", "finished_at", "finished_at"),
+        Column("created_by"),
+        Column("note"),
+    ),
+    filters=(
+        find(),
+        Filter("state", "State", "every state", state_choices(JobState)),
+        Filter("workspace", "Workspace", "every workspace"),
+    ),
+    size=25,
+)
+
+
+@project_page(Permission.WORKSPACE_VIEW)
+def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
+    mine = Job.objects.filter(project=here.project, state__in=list(LIVE)).order_by()
+    found = LIST.of(
+        request,
+        lambda query: narrowed(
+            jobs_for(**here.given, states=states_of(query, JobState, LIVE), search=query["q"]),
+            query,
+            {"workspace": "workspace__name"},
+        ),
+        lambda rows: list(map(shown.row_of, rows)),
+        workspace=sorted(set(mine.values_list("workspace__name", flat=True))),
+    )
+    context = {
+        "new_url": reverse("frontend:job_new", args=[here.project.slug]),
+        "may_submit": here.can(RUN),
+        "crumbs": crumbs(here, "Jobs"),
+    }
+    return list_page(request, "jobs/list.html", found, context)
+
+
+@project_page(RUN)
+def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    rooms = _rooms(here)
+    asked = request.GET.get("workspace", "")
+    form = _form(request, rooms, {"workspace": asked if asked in rooms else next(iter(rooms), "")})
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict):
+            room = rooms[form.cleaned_data["workspace"]]
+            made = services.job_create(actor=here.actor, workspace=room, **form.asked())
+            return done(request, f"{made.name} is in the queue.", held.url_of(made))
+    back = reverse("frontend:jobs", args=[here.project.slug])
+    return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")))
+
+
+def _draw_form(
+    request: HttpRequest,
+    form: JobForm,
+    rooms: dict[str, Workspace],
+    title: str,
+    back: str,
+    way: tuple[Crumb, ...],
+) -> HttpResponse:
+    chosen = rooms.get(str(form["workspace"].value()), next(iter(rooms.values()), None))
+    context = {
+        "form": form,
+        "title": title,
+        "chosen": chosen,
+        "free": environments.free_in(chosen) if chosen is not None else (),
+        "back": back,
+        "crumbs": way,
+    }
+    return draw_page(request, "jobs/new.html", context)
+
+
+def _form(request: HttpRequest, rooms: dict[str, Workspace], initial: dict[str, Any]) -> JobForm:
+    types = {
+        row.flavor.pool.gpu_type.slug: row.flavor.pool.gpu_type.name
+        for room in rooms.values()
+        for row in room.flavors.all()
+    }
+    return JobForm(
+        posted(request),
+        workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
+        gpus=sorted(types.items()),
+        initial=initial,
+    )
+
+
+def _rooms(here: ProjectPlace) -> dict[str, Workspace]:
+    """Workspaces in which the reader can submit one, by their id."""
+    states = [WorkspaceState(state) for state in ALLOWED[Verb.RUN].states]
+    rows = workspaces_for(**here.given, states=states)
+    return {str(room.pk): room for room in rows if jobs_offered(room.site) and may_run(room, here)}
+
+
+def job_at(here: ProjectPlace, job: uuid.UUID, permission: Permission) -> Job:
+    """A job of the URL's project; another project's is not found here even by people who may see it there."""
+    row = job_get_for(actor=here.actor, job_id=job, permission=permission)
+    if row.project_id != here.project.pk:
+        raise NotFound("there is no such job")
+    return row
+
+
+job_page, job_action = row_doors(job_at, "job")
+
+
+def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
+    return (*crumbs(here, "Jobs", reverse("frontend:jobs", args=[here.project.slug])), *rest)
+
+
+def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+    context = {
+        "job": row,
+        "page": shown.page_of(row, here),
+        "urls": shown.urls_of(row),
+        "delete_title": f"Delete {row.name}?",
+        "crumbs": trail(here, Crumb(row.name)),
+    }
+    return draw_page(request, "jobs/detail.html", context)
+
+
+show = job_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+@job_page(RUN)
+def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+    """Its form with what it was given, in the same workspace."""
+    rooms = {key: room for key, room in _rooms(here).items() if key == str(row.workspace_id)}
+    form = _form(request, rooms, again(row))
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict):
+            made = services.job_rerun(actor=here.actor, job=row, **form.asked())
+            return done(request, f"{made.name} is in the queue.", held.url_of(made))
+    back = held.url_of(row)
+    way = trail(here, Crumb(row.name, back), Crumb("Run again"))
+    return _draw_form(request, form, rooms, f"Run {row.name} again", back, way)
+
+
+@job_action(RUN)
+def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+    with refusals_shown(request, Conflict):
+        services.job_cancel(actor=here.actor, job=row)
+        return done(request, f"Cancelling {row.name}.", held.url_of(row))
+    return _draw(request, here, row)
+
+
+@job_action(RUN)
+def delete(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+    name_require(request, row.name)
+    services.job_delete(actor=here.actor, job=row)
+    back = reverse("frontend:jobs", args=[here.project.slug])
+    return done(request, f"Deleting {row.name} and its log.", back)

@@ -1,0 +1,133 @@
+"""The shapes of jobs and their logs."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Text, TextOrEmpty, Whole
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.order import DEADLINE_MOST, MOST, RETRIES_MOST, TEXT_MOST, USUAL, VARIABLES_MOST, WORDS_MOST
+from gpuaas.jobs.states import JobState
+
+# people and the API read the names; the values are the frame's
+STATES = [(state.name.lower(), str(state.label)) for state in JobState]
+
+
+def state_of(word: str) -> JobState:
+    return JobState[word.upper()]
+
+
+class JobQuery(PageQuery):
+    state = serializers.ChoiceField(choices=STATES, required=False)
+    workspace = serializers.UUIDField(required=False, help_text="Id of a workspace.")
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+
+
+@extend_schema_field({"type": "array", "items": {"type": "string"}, "maxItems": WORDS_MOST})
+class Words(serializers.ListField):
+    def __init__(self, **kwargs: Any) -> None:
+        word = Text(max_length=TEXT_MOST, allow_blank=True, trim_whitespace=False)
+        super().__init__(child=word, max_length=WORDS_MOST, required=False, **kwargs)
+
+
+@extend_schema_field(
+    {"type": "object", "additionalProperties": {"type": "string"}, "maxProperties": VARIABLES_MOST}
+)
+class Variables(serializers.DictField):
+    def __init__(self, **kwargs: Any) -> None:
+        word = Text(max_length=TEXT_MOST, allow_blank=True, trim_whitespace=False)
+        super().__init__(child=word, required=False, **kwargs)
+
+
+def _size(name: str, words: str) -> Whole:
+    least = 0 if name == "gpus" else 1
+    words = f"{words} Default: {USUAL[name]}."
+    return Whole(required=False, min_value=least, max_value=MOST[name], help_text=words)
+
+
+def _deadline() -> Whole:
+    words = "Seconds after its start at the site at which it is ended, retries included; null: never."
+    return Whole(required=False, allow_null=True, min_value=1, max_value=DEADLINE_MOST, help_text=words)
+
+
+class JobRerunInput(Input):
+    name = Text(required=False, max_length=40, help_text="Lower-case letters, digits and hyphens.")
+    image = Text(required=False, max_length=255)
+    command = Words(help_text="In place of the image's.")
+    arguments = Words()
+    variables = Variables(help_text="Of its environment, by name. Readable by everybody in the project.")
+    gpu = TextOrEmpty(max_length=64, help_text="Slug of the GPU type, where the workspace has several.")
+    gpus = _size("gpus", "Number of GPUs.")
+    vcpus = _size("vcpus", "Number of vCPUs.")
+    memory_gib = _size("memory_gib", "Memory in GiB.")
+    volume = Text(
+        required=False,
+        max_length=253,
+        allow_blank=True,
+        help_text="Name of a volume of the workspace to mount, such as the home of an environment.",
+    )
+    mount = Text(
+        required=False, max_length=255, allow_blank=True, help_text="The folder where it is mounted."
+    )
+    deadline_seconds = _deadline()
+    retries = Whole(
+        required=False, max_value=RETRIES_MOST, help_text="How often it is started anew after it failed."
+    )
+
+
+class JobInput(JobRerunInput):
+    workspace = serializers.UUIDField(help_text="Id of the workspace that it runs in.")
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; need not be unique.")
+    image = Text(max_length=255, help_text="A container image.")
+
+
+class JobOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    project = serializers.CharField(source="project.slug")
+    workspace = serializers.UUIDField(source="workspace_id")
+    site = serializers.CharField(source="site.slug")
+    external_name = serializers.CharField(help_text="Name of its Job at the site.")
+    again = serializers.UUIDField(source="again_id", allow_null=True, help_text="The job that it repeats.")
+    state = serializers.SerializerMethodField()
+    waiting = serializers.CharField(allow_blank=True, help_text="Why it does not run yet, in words.")
+    reason = serializers.CharField(
+        source="cause", allow_blank=True, help_text="Of a failure, such as `OOMKilled` or `DeadlineExceeded`."
+    )
+    failure = serializers.CharField(
+        allow_blank=True, help_text="Why it failed or was cancelled, in a sentence."
+    )
+    exit_code = serializers.IntegerField(allow_null=True, help_text="Of its newest attempt that ended.")
+    attempt = serializers.IntegerField(help_text="Number of its newest attempt; 0 before the first.")
+    image = serializers.CharField()
+    command = serializers.ListField(child=serializers.CharField())
+    arguments = serializers.ListField(child=serializers.CharField())
+    variables = serializers.DictField(child=serializers.CharField())
+    gpu = serializers.CharField(
+        source="pool.gpu_type.slug", default="", allow_blank=True, help_text="Slug of the GPU type."
+    )
+    gpus = serializers.IntegerField()
+    vcpus = serializers.IntegerField()
+    memory_gib = serializers.IntegerField()
+    volume = serializers.CharField(allow_blank=True)
+    mount = serializers.CharField(allow_blank=True)
+    deadline_seconds = serializers.IntegerField(allow_null=True)
+    retries = serializers.IntegerField()
+    node = serializers.CharField(source="observed.node", default="", allow_blank=True)
+    conditions = Conditions()
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(source="ready_at", allow_null=True, help_text="When it first ran.")
+    finished_at = serializers.DateTimeField(allow_null=True)
+    deleted_at = serializers.DateTimeField(allow_null=True)
+    version = serializers.IntegerField()
+
+    @extend_schema_field(serializers.ChoiceField(choices=STATES))
+    def get_state(self, row: Job) -> str:
+        return JobState(row.state).name.lower()
+
+
+class JobLogOutput(Output):
+    text = serializers.CharField(allow_blank=True, help_text="Its last 64 KiB at most.")
+    taken_at = serializers.DateTimeField(allow_null=True, help_text="Null while nothing was taken.")

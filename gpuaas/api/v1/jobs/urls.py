@@ -1,0 +1,15 @@
+"""Addresses of jobs."""
+
+from gpuaas.api.v1.jobs import views
+from gpuaas.api.v1.paths import PROJECT, tagged
+
+JOB = f"{PROJECT}/jobs/<uuid:job>"
+
+job_urls = tagged(
+    "jobs",
+    (f"{PROJECT}/jobs", views.JobsView, "jobs"),
+    (JOB, views.JobDetailView, "job"),
+    (f"{JOB}/cancel", views.JobCancelView, "job-cancel"),
+    (f"{JOB}/rerun", views.JobRerunView, "job-rerun"),
+    (f"{JOB}/log", views.JobLogView, "job-log"),
+)

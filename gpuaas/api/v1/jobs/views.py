@@ -1,0 +1,96 @@
+"""Jobs of a project: submit, watch, cancel, run again, delete, and read the log."""
+
+import uuid
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.etag import answer
+from gpuaas.api.idempotency import idempotent
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.held import HeldView
+from gpuaas.api.v1.jobs.shapes import (
+    JobInput,
+    JobLogOutput,
+    JobOutput,
+    JobQuery,
+    JobRerunInput,
+    state_of,
+)
+from gpuaas.jobs import services
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.selectors import job_get_for, jobs_for, jobs_loaded, log_of
+from gpuaas.jobs.states import JobState
+from tenants.roles import Permission
+
+
+class JobView(HeldView[Job]):
+    noun, output, changes = "job", JobOutput, Permission.WORKSPACE_ACCESS
+    get_for, loaded = staticmethod(job_get_for), staticmethod(jobs_loaded)
+
+
+class JobsView(JobView):
+    @operation("job_list", "List jobs", rows=JobOutput, query=JobQuery)
+    def get(self, request: Request, project: str) -> Response:
+        """Lists jobs of the project, newest first. Deleted ones are included unless `state` excludes them."""
+        params = self.params
+        rows = jobs_for(
+            actor=self.actor,
+            project=self.project(Permission.WORKSPACE_VIEW),
+            states=[state_of(params["state"])] if "state" in params else list(JobState),
+            search=params.get("search", ""),
+        )
+        if workspace := params.get("workspace"):
+            rows = rows.filter(workspace=workspace)
+        return self.page(rows, JobOutput, key="-pk")
+
+    @operation("job_create", "Submit a job", body=JobInput, accepted=JobOutput)
+    @idempotent
+    def post(self, request: Request, project: str) -> Response:
+        """It waits in the queue of its workspace until what it asks for is free, in the order of submission; `waiting` says for
+        what. Refused at once if the workspace is not ready, or has not bought as much."""
+        found = self.project(self.changes)
+        asked = self.input(JobInput)
+        workspace = self.workspace_in(found, asked.pop("workspace"))
+        return self.accepted(services.job_create(actor=self.actor, workspace=workspace, **asked))
+
+
+class JobDetailView(JobView):
+    @operation("job_get", "Get a job", answer=JobOutput)
+    def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """`ETag` is its version; send it as If-Match with a change."""
+        found = self.held()
+        return answer(request, version=found.version, data=JobOutput(found).data)
+
+    @operation("job_delete", "Delete a job", accepted=JobOutput, versioned=True)
+    def delete(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """What runs of it ends, and its log is deleted with it. Repeating the request changes nothing."""
+        return self.changed(services.job_delete)
+
+
+class JobCancelView(JobView):
+    @operation("job_cancel", "Cancel a job", accepted=JobOutput, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """From any state before its end. Repeating the request changes nothing; 409 for one that has ended."""
+        return self.changed(services.job_cancel)
+
+
+class JobRerunView(JobView):
+    @operation("job_rerun", "Run a job again", body=JobRerunInput, accepted=JobOutput)
+    @idempotent
+    def post(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """Submits another one in the same workspace, the same but for the fields that are sent; an empty `gpu` means the same
+        type."""
+        found = self.held(self.changes)
+        asked = self.input(JobRerunInput)
+        asked["gpu"] = asked["gpu"] or None
+        return self.accepted(services.job_rerun(actor=self.actor, job=found, **asked))
+
+
+class JobLogView(JobView):
+    @operation("job_log", "Get the log of a job", answer=JobLogOutput)
+    def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """The end of what its newest attempt has written, taken at least every 15 seconds while it runs, and kept after."""
+        found = log_of(self.held(self.changes))
+        return Response(JobLogOutput(found or {"text": "", "taken_at": None}).data)

@@ -1,0 +1,81 @@
+"""Reads of jobs, limited to what the actor may see: an outsider gets NotFound."""
+
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+from django.db.models import QuerySet, Sum
+
+from gpuaas.core.rows import first_of, searched
+from gpuaas.jobs.models import Job, JobLog
+from gpuaas.jobs.states import LIVE, JobState
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import Taken
+from gpuaas.workspaces.selectors import workspace_require
+from tenants.actors import Actor
+from tenants.models import Project
+from tenants.roles import Permission
+from tenants.selectors import projects_for
+
+# relations of what pages and serializers show
+SHOWN = (
+    *("project__organization", "site", "workspace__project__organization", "workspace__site"),
+    *("pool__gpu_type", "created_by", "again"),
+)
+
+
+def jobs_loaded() -> QuerySet[Job]:
+    """With everything that pages and serializers use."""
+    return Job.objects.select_related(*SHOWN)
+
+
+def jobs_for(
+    *,
+    actor: Actor,
+    project: Project | None = None,
+    states: Iterable[JobState] = LIVE,
+    search: str = "",
+) -> QuerySet[Job]:
+    """Those that the actor may see, newest first."""
+    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
+    rows = jobs_loaded().filter(project__in=seen, state__in=list(states))
+    if project is not None:
+        rows = rows.filter(project=project)
+    return searched(rows, search) if search else rows
+
+
+def job_get_for(
+    *, actor: Actor, job_id: uuid.UUID, permission: Permission = Permission.WORKSPACE_VIEW, own: bool = False
+) -> Job:
+    """NotFound for an outsider, Forbidden for somebody of the project who may not do this."""
+    row = first_of(jobs_loaded().filter(pk=job_id), "job")
+    workspace_require(actor=actor, workspace=row.workspace, permission=permission, own=own)
+    return row
+
+
+def queued_in(workspace: Workspace) -> QuerySet[Job]:
+    """In the order in which they start: that of their submission."""
+    return Job.objects.filter(workspace=workspace, state=JobState.QUEUED).order_by("created_at", "pk")
+
+
+def position_of(row: Job) -> int | None:
+    """Its place in the queue of its workspace, from 1; None for one that does not wait there."""
+    if row.state != JobState.QUEUED:
+        return None
+    earlier = queued_in(row.workspace).filter(created_at__lt=row.created_at)
+    return earlier.count() + 1
+
+
+def log_of(row: Job) -> JobLog | None:
+    """None while nothing has been taken of it."""
+    return JobLog.objects.filter(job=row).first()
+
+
+def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
+    """What the jobs of a workspace take of it, without `besides`: those that have left its queue, until the site has confirmed
+    their end. Two queries."""
+    others = Job.objects.filter(workspace=workspace, holding=True).order_by()
+    if besides is not None:
+        others = others.exclude(pk=besides.pk)
+    sums = others.aggregate(vcpus=Sum("vcpus", default=0), memory_gib=Sum("memory_gib", default=0))
+    return Taken(sums, dict(others.filter(pool__isnull=False).values_list("pool").annotate(Sum("gpus"))))

@@ -1,0 +1,106 @@
+"""What a tenant asks for: submit, submit again, cancel, delete. The queue starts it, and the reconciler does it at the site."""
+
+from typing import Any
+
+from django.db import transaction
+
+from gpuaas.core import clock
+from gpuaas.core.ids import uuid7
+from gpuaas.jobs.models import Job, JobTransition
+from gpuaas.jobs.order import order_check
+from gpuaas.jobs.services.queue import queue_poke
+from gpuaas.jobs.services.rows import JOB, MAY, permit, steps_of
+from gpuaas.jobs.states import JobState
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.providers.base import Change
+from gpuaas.workspaces.machines.services import run_require
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import Room, room_of
+from gpuaas.workspaces.services.request import requester_of
+from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
+from gpuaas.workspaces.services.validation import name_validate
+from tenants.actors import Actor
+
+S = JobState
+# what a repetition takes from the job that it repeats, unless it is given anew
+REPEATED = (
+    *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
+    *("volume", "mount", "deadline_seconds", "retries"),
+)
+
+
+def job_create(
+    *, actor: Actor, workspace: Workspace, name: str, gpu: str = "", again: Job | None = None, **given: Any
+) -> Job:
+    """Queued in its workspace, where it starts once what it asks for is free.
+
+    gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
+    memory_gib, volume, mount, deadline_seconds, retries; those that are left out are as in `order.USUAL`. Raises Invalid at the
+    field, QuotaRefused for more than the workspace has bought, Conflict for one that is not ready.
+    """
+    row = Job(again=again, **order_check(given))
+    return _submit(actor, workspace, row, name, gpu)
+
+
+@transaction.atomic
+def _submit(actor: Actor, workspace: Workspace, row: Job, name: str, gpu: str) -> Job:
+    run_require(actor, workspace, MAY)
+    place = workspace_lock(workspace.pk)
+    WORKSPACE.require(place, Verb.RUN)
+    room = room_of(workspace=place)
+    row.id, row.name, row.created_at = uuid7(), name_validate(name), clock.now()
+    row.project, row.site, row.workspace = place.project, place.site, place
+    row.created_by = requester_of(actor)
+    row.pool = room.pool_of(gpu) if row.gpus else None
+    steps_of(row, Change.CREATE)
+    _refuse_what_never_fits(room, row)
+    row.save(force_insert=True)
+    JobTransition.objects.create(subject=row, old="", new=S.QUEUED, actor=actor.name)
+    JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes})
+    JOB.announce(row)
+    queue_poke(place.pk)
+    return row
+
+
+def _refuse_what_never_fits(room: Room, row: Job) -> None:
+    if found := room.empty.shortage(row.pool, row.sizes):
+        words = f"the workspace has bought {found.amount.bought:,} {found.what}: a job that asks for {found.asked:,} never starts"
+        raise found.refusal(words)
+
+
+def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:
+    """Another one in the same workspace, the same but for `changes`, which are named as for `job_create`."""
+    permit(actor, job)
+    given = {name: getattr(job, name) for name in REPEATED} | changes
+    kept = job.pool.gpu_type.slug if job.pool is not None else ""
+    return job_create(
+        actor=actor, workspace=job.workspace, gpu=kept if gpu is None else gpu, again=job, **given
+    )
+
+
+@transaction.atomic
+def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:
+    """From any state before its end; what it was doing is lost. Repeating it changes nothing."""
+    row = JOB.asked(actor, job, Verb.SUSPEND, expected_version)
+    if JOB.is_already(row, Verb.SUSPEND):
+        return row
+    words = reason or f"cancelled by {actor.name}"
+    with JOB.changing(row, actor, "cancel", ended="ended by the cancellation", reason=reason):
+        if row.state == S.QUEUED:
+            at = {"finished_at": clock.now(), "outcome": S.CANCELLED, "failure": words, "waiting": ""}
+            JOB.move(row, S.CANCELLED, actor=actor.name, reason=words, **at)
+            queue_poke(row.workspace_id)
+        else:
+            end_begin(row, actor, S.CANCELLED, failure=words)
+    return row
+
+
+def end_begin(row: Job, actor: Actor, outcome: JobState, *, failure: str = "", **known: Any) -> None:
+    """Of a locked row: how it ends is known, and what is left of it at the site is removed. `known`: cause, ready_at."""
+    known |= {"failure": failure[:500], "waiting": "", "finished_at": clock.now(), "outcome": outcome}
+    JOB.begin(row, actor, Change.SUSPEND, summary=failure, reason=failure, **known)
+
+
+def job_delete(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:
+    """Its log is deleted with it. From any live state; repeating it changes nothing."""
+    return JOB.take_down(actor, job, Verb.DELETE, expected_version, reason)

@@ -1,0 +1,33 @@
+"""Background tasks of jobs. Arguments are ids; everything else is read again."""
+
+import uuid
+
+from celery import shared_task
+
+from gpuaas.catalog.lanes import SiteTask
+from gpuaas.core import claims
+from gpuaas.jobs import reconcile
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services.queue import TASK, queue_poke, queue_start
+from gpuaas.jobs.services.rows import JOB
+from gpuaas.jobs.states import JobState
+
+
+@shared_task(name=JOB.task, base=SiteTask, site_by="jobs")
+def job_visit(job_id: str) -> None:
+    reconcile.run(uuid.UUID(job_id))
+
+
+@shared_task(name=TASK)
+def queue(workspace_id: str) -> int:
+    """One round of the queue of a workspace, which asks no site."""
+    return queue_start(workspace_id=uuid.UUID(workspace_id))
+
+
+@shared_task(name="jobs.sweep")
+def sweep() -> int:
+    """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere."""
+    queued = Job.objects.filter(state=JobState.QUEUED).order_by()
+    for workspace_id in queued.values_list("workspace", flat=True).distinct():
+        queue_poke(workspace_id)
+    return claims.due_poke(Job, JOB.task)

@@ -1,0 +1,87 @@
+"""Jobs: a program that runs to its end, once or until it succeeds, inside the namespace of a workspace."""
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpuaas.providers.base.steps import Provisioner
+from gpuaas.providers.base.workspace import WorkspaceRef
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """name: of every object of it at the site. retries: how often it is started anew after it failed. deadline_seconds: after
+    which the site ends it, all its attempts together; None = never. volume: the name of a claim in the namespace, mounted at
+    `mount`; "" = none. resource_name: by which the site counts its GPUs, "" without any.
+
+    The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
+    """
+
+    id: uuid.UUID
+    name: str
+    workspace: WorkspaceRef
+    image: str
+    vcpus: int
+    memory_gib: int
+    user: int
+    retries: int = 0
+    deadline_seconds: int | None = None
+    gpus: int = 0
+    resource_name: str = ""
+    command: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    volume: str = ""
+    mount: str = ""
+
+
+class JobPhase(StrEnum):
+    """GONE: nothing of it is at the site. WAITING: it is there, and no attempt of it runs."""
+
+    GONE = "gone"
+    WAITING = "waiting"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class ObservedJob:
+    """detail: what it waits for or why it failed, in words; reason: the same in one, such as OOMKilled. hopeless: it waits, and
+    waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended."""
+
+    phase: JobPhase
+    detail: str = ""
+    reason: str = ""
+    hopeless: bool = False
+    attempt: int = 0
+    exit_code: int | None = None
+    node: str = ""
+
+
+class Jobs(Provisioner[JobSpec]):
+    """Jobs of one site. Its changes are CREATE, SUSPEND, which ends one at any moment, and DELETE; after either of these nothing
+    of it exists, and that has been seen.
+
+    Everything counts against the quota of the workspace, and is under the same guards as what its members make. Nothing of the
+    portal's secrets is in it. Where members use what it asks for, it waits, and says so.
+    """
+
+    @abstractmethod
+    def observe(self, spec: JobSpec) -> ObservedJob:
+        """GONE (not NotFound) also if the workspace is gone."""
+
+    @abstractmethod
+    def log(self, spec: JobSpec, *, lines: int) -> str:
+        """The last lines that its newest attempt wrote. Raises NotFound if there is none that could have."""
+
+
+class JobCapability(ABC):
+    """Drivers at whose sites jobs can run in workspaces."""
+
+    @property
+    @abstractmethod
+    def jobs(self) -> Jobs:
+        """Bound to the same site."""

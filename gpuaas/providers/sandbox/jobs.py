@@ -1,0 +1,224 @@
+"""Jobs at a simulated site: a pod for each attempt, under the same quota as what the tenant makes.
+
+What runs is make-believe: `sleep 5` anywhere in the command takes five seconds, `exit 3` fails with that code, `oom` needs too
+much memory, and an image with `missing` in its name cannot be had.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from gpuaas.core import clock
+from gpuaas.core.errors import NotFound, QuotaRefused
+from gpuaas.providers.base import (
+    Change,
+    JobPhase,
+    Jobs,
+    JobSpec,
+    ObservedJob,
+    StepOutcome,
+    StepSpec,
+    WorkspaceRef,
+    step_require,
+)
+from gpuaas.providers.base.steps import DONE
+from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
+from gpuaas.providers.sandbox.pods import pod_admit, pods_end
+from gpuaas.providers.sandbox.simulation import advance
+
+Do = Callable[[SandboxSite, SandboxNamespace, JobSpec], StepOutcome]
+START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
+STEPS = {Change.CREATE: (START,), Change.SUSPEND: (STOP,), Change.DELETE: (STOP,)}
+SLEEP, EXIT = re.compile(r"\bsleep (\d{1,6})\b"), re.compile(r"\bexit (\d{1,3})\b")
+OOM, MISSING = "oom", "missing"
+
+
+class SandboxJobs(Jobs):
+    name, changes = "sandbox", STEPS
+
+    def steps(self, change: Change, spec: JobSpec) -> tuple[StepSpec, ...]:
+        del spec
+        return STEPS[change]
+
+    def perform(self, change: Change, spec: JobSpec, step: str) -> StepOutcome:
+        do = step_require({each.key: DO[each.key] for each in STEPS[change]}, step)
+        with self._site(f"job-{change}:{step}") as site:
+            room = room_at(site, spec.workspace)
+            if room is not None:
+                return do(site, room, spec)
+        if step == STOP.key:
+            return StepOutcome(done=True, detail="nothing of it is at the site")
+        raise NotFound(f"{spec.workspace.external_name} is not at the site")
+
+    def observe(self, spec: JobSpec) -> ObservedJob:
+        with self._site("job-observe") as site:
+            room = room_at(site, spec.workspace)
+            job = room.jobs.filter(name=spec.name).first() if room is not None else None
+            if room is None or job is None:
+                return ObservedJob(JobPhase.GONE)
+            _go(site, room, job, spec)
+            return _seen(room, job, spec)
+
+    def log(self, spec: JobSpec, *, lines: int) -> str:
+        with self._site("job-log") as site:
+            room = room_at(site, spec.workspace)
+            job = room.jobs.filter(name=spec.name).first() if room is not None else None
+            pod = (
+                room.pods.filter(name=_pod_name(job)).first()
+                if room is not None and job is not None
+                else None
+            )
+        if job is None or pod is None or pod.scheduled_at is None:
+            raise NotFound("no attempt of it is at the site, so there is no log")
+        words = " ".join((*spec.command, *spec.arguments))
+        text = [
+            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} attempt {job.attempt} on {pod.node_name}",
+            f"$ {words}",
+        ]
+        passed = int(((pod.finished_at or clock.now()) - pod.scheduled_at).total_seconds())
+        text += [
+            f"{pod.scheduled_at + timedelta(seconds=each):%H:%M:%S} at work" for each in range(1, passed + 1)
+        ]
+        return "\n".join(text[-lines:])
+
+    @contextmanager
+    def _site(self, verb: str) -> Iterator[SandboxSite]:
+        with call(self.connection, verb), site_write(self.connection.site_id) as site:
+            advance(site, now=clock.now())
+            yield site
+
+
+def room_at(site: SandboxSite, workspace: WorkspaceRef) -> SandboxNamespace | None:
+    """The namespace of a workspace, while it stays."""
+    name, owner = workspace.external_name, workspace.id
+    return SandboxNamespace.objects.filter(site=site, name=name, owner=owner, gone_at=None).first()
+
+
+def _start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutcome:
+    job, _ = SandboxJob.objects.get_or_create(
+        namespace=room, name=spec.name, defaults={"created_at": clock.now()}
+    )
+    _go(site, room, job, spec)
+    return DONE
+
+
+def _stop(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutcome:
+    job = room.jobs.filter(name=spec.name).first()
+    if job is None:
+        return StepOutcome(done=True, detail="nothing of it is left")
+    owner = _owner(job)
+    room.scaled_away = [each for each in room.scaled_away if each["owner"] != owner]
+    room.save(update_fields=["scaled_away"])
+    pods_end(site, room.pods.filter(owner=owner))
+    advance(site, now=clock.now())
+    if room.pods.filter(owner=owner).exists():
+        return StepOutcome(done=False, detail="it is ending")
+    job.delete()
+    return StepOutcome(done=True, detail="nothing of it is left")
+
+
+DO: dict[str, Do] = {"start": _start, "stop": _stop}
+
+
+def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
+    """What the site's controller of jobs does by now: the next attempt, the end, or nothing."""
+    now = clock.now()
+    if job.outcome or room.suspended:
+        return
+    pod = room.pods.filter(name=_pod_name(job)).first()
+    ended = pod.finished_at if pod is not None and pod.gone_at is None else None
+    due = job.created_at + timedelta(seconds=spec.deadline_seconds) if spec.deadline_seconds else None
+    if due is not None and due <= (ended or now):
+        words = f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
+        pods_end(site, room.pods.filter(owner=_owner(job)))
+        _finish(job, JobPhase.FAILED, "DeadlineExceeded", words)
+        return
+    again = not job.made
+    if ended is not None:
+        again = _ended(job, spec, *_result(spec))
+    elif pod is None and job.made:
+        again = _ended(job, spec, 137, "Evicted", "the site removed it")
+    if again:
+        _attempt(site, room, job, spec)
+
+
+def _attempt(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
+    wanted = SandboxPod(name=_pod_name(job), owner=_owner(job), run_seconds=_seconds(spec))
+    wanted.gpus, wanted.vcpus, wanted.memory_gib = spec.gpus, spec.vcpus, spec.memory_gib
+    wanted.resource_name = spec.resource_name
+    try:
+        pod_admit(site, room, wanted)
+        job.made, job.detail = True, ""
+    except QuotaRefused as error:
+        job.detail = error.message[:300]
+    job.save()
+    advance(site, now=clock.now())
+
+
+def _ended(job: SandboxJob, spec: JobSpec, code: int, reason: str, words: str) -> bool:
+    """The attempt is over; whether another one begins."""
+    job.exit_code = code
+    if code and job.attempt <= spec.retries:
+        job.attempt, job.made = job.attempt + 1, False
+        job.save()
+        return True
+    if code:
+        _finish(job, JobPhase.FAILED, reason, words)
+    else:
+        _finish(job, JobPhase.SUCCEEDED, "", "")
+    return False
+
+
+def _finish(job: SandboxJob, phase: JobPhase, reason: str, words: str) -> None:
+    job.outcome, job.reason, job.detail = phase.value, reason, words
+    job.save()
+
+
+def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob:
+    pod = room.pods.filter(name=_pod_name(job)).first()
+    node = pod.node_name if pod is not None else ""
+    phase, detail, reason = JobPhase.WAITING, job.detail or "it starts", job.reason
+    if job.outcome:
+        phase, detail = JobPhase(job.outcome), job.detail
+    elif pod is not None and pod.scheduled_at is None:
+        detail = pod.waiting_for or "it starts"
+    elif pod is not None and MISSING in spec.image:
+        reason, detail = "ImagePullBackOff", f"ImagePullBackOff: there is no image {spec.image}"
+    elif pod is not None and spec.volume and not room.claims.filter(name=spec.volume).exists():
+        detail = f'persistentvolumeclaim "{spec.volume}" not found'
+    elif pod is not None:
+        phase, detail = JobPhase.RUNNING, ""
+    hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"
+    return ObservedJob(phase, detail, reason, hopeless, job.attempt, job.exit_code, node)
+
+
+def _seconds(spec: JobSpec) -> int | None:
+    """None: it never ends by itself."""
+    if MISSING in spec.image:
+        return None
+    found = SLEEP.search(_words(spec))
+    return int(found[1]) if found else 0
+
+
+def _result(spec: JobSpec) -> tuple[int, str, str]:
+    """How an attempt ends that runs to its end: the code, the reason in one word, and in a sentence."""
+    words = _words(spec)
+    if OOM in words:
+        return 137, "OOMKilled", f"it needed more than its {spec.memory_gib} GiB of memory"
+    found = EXIT.search(words)
+    code = int(found[1]) if found else 0
+    return code, "Error", f"its command ended with exit code {code}"
+
+
+def _words(spec: JobSpec) -> str:
+    return " ".join((*spec.command, *spec.arguments))
+
+
+def _owner(job: SandboxJob) -> str:
+    return f"Job/{job.name}"
+
+
+def _pod_name(job: SandboxJob) -> str:
+    return f"{job.name}-{job.attempt}"

@@ -1,0 +1,112 @@
+"""Jobs by REST: submitted, watched, cancelled, run again, read and deleted."""
+
+import pytest
+
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services import queue_start
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.api.caller import Caller
+from tests.jobs.conftest import workspace
+from tests.jobs.stage import FAILS, LONG, running, settle
+
+__all__ = ["workspace"]
+
+pytestmark = pytest.mark.django_db
+HERE = "/api/v1/projects/weather-lm/jobs"
+
+
+def asked(workspace: Workspace, **more: object) -> dict[str, object]:
+    return {"workspace": str(workspace.pk), "name": "train", "image": "train:1", **more}
+
+
+def test_a_whole_life(alices: Caller, workspace: Workspace) -> None:
+    given = {"command": FAILS, "variables": {"EPOCHS": "3"}, "gpus": 2, "retries": 1, "deadline_seconds": 600}
+    made = alices.post(HERE, asked(workspace, **given))
+    assert (made.status, made.json["state"], made.json["gpu"]) == (202, "queued", "h100-sxm-80gb")
+    assert {name: made.json[name] for name in given} == given
+    place = made.headers["Location"]
+    assert alices.get(f"{place}/log").json == {"text": "", "taken_at": None}
+    settle(Job.objects.get())
+    found = alices.get(place).json
+    assert (found["state"], found["reason"], found["exit_code"], found["attempt"]) == (
+        "failed",
+        "Error",
+        3,
+        2,
+    )
+    assert "attempt 2" in alices.get(f"{place}/log").json["text"]
+    assert [each["name"] for each in alices.get(f"{HERE}?state=failed").json["results"]] == ["train"]
+    assert alices.get(f"{HERE}?state=queued").json["results"] == []
+    assert len(alices.get(f"{HERE}?workspace={workspace.pk}").json["results"]) == 1
+
+    again = alices.post(f"{place}/rerun", {"command": ["true"], "gpus": 1})
+    assert (again.status, again.json["again"], again.json["gpus"]) == (202, found["id"], 1)
+    assert again.json["variables"] == {"EPOCHS": "3"}
+    row = settle(Job.objects.get(pk=again.json["id"]))
+    assert alices.get(again.headers["Location"]).json["state"] == "succeeded"
+    assert alices.post(f"{again.headers['Location']}/cancel", {}).status == 409
+    gone = alices.delete(again.headers["Location"])
+    assert (gone.status, gone.json["state"]) == (202, "deleting")
+    settle(row, "deleted")
+    assert alices.get(again.headers["Location"]).json["state"] == "deleted"
+
+
+def test_it_is_cancelled(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
+    row = running(as_alice, workspace)
+    place = f"{HERE}/{row.pk}"
+    assert alices.post(f"{place}/cancel", {}, If_Match='"1"').status == 412
+    assert alices.post(f"{place}/cancel", {}).json["state"] == "ending"
+    settle(row)
+    found = alices.get(place).json
+    assert (found["state"], found["failure"]) == ("cancelled", "cancelled by alice")
+
+
+def test_the_same_key_submits_once(alices: Caller, workspace: Workspace) -> None:
+    answers = [alices.post(HERE, asked(workspace), Idempotency_Key="one") for _ in range(2)]
+    assert len({each.json["id"] for each in answers}) == Job.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status", "field"),
+    [
+        ({"gpus": 5}, 409, "gpus"),
+        ({"name": "Not A Name"}, 400, "name"),
+        ({"image": ""}, 400, "image"),
+        ({"workspace": "01a217b0-2b69-76ca-882c-cd2c6d04cabc"}, 400, "workspace"),
+        ({"gpus": "1"}, 400, "gpus"),
+        ({"command": "true"}, 400, "command"),
+        ({"command": [1]}, 400, "command.0"),
+        ({"variables": []}, 400, "variables"),
+        ({"variables": {"A": 1}}, 400, "variables.A"),
+        ({"retries": 11}, 400, "retries"),
+        ({"deadline_seconds": 0}, 400, "deadline_seconds"),
+        ({"volume": "data"}, 400, "mount"),
+        ({"secret": "x"}, 400, "secret"),
+    ],
+)
+def test_refusals_name_their_field(
+    alices: Caller, workspace: Workspace, wrong: dict[str, object], status: int, field: str
+) -> None:
+    refused = alices.post(HERE, {**asked(workspace), **wrong})
+    assert refused.status == status, refused.json
+    assert f'"{field}"' in str(refused.json).replace("'", '"')
+    assert not Job.objects.exists()
+
+
+def test_a_workspace_of_another_project_is_none(
+    charlies: Caller, workspace: Workspace, other_project: Project
+) -> None:
+    assert charlies.post(HERE, asked(workspace)).status == 404
+    refused = charlies.post(f"/api/v1/projects/{other_project.slug}/jobs", asked(workspace))
+    assert (refused.status, Job.objects.exists()) == (400, False)
+
+
+def test_waiting_is_said(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
+    running(as_alice, workspace, gpus=3)
+    made = alices.post(HERE, asked(workspace, gpus=2, command=LONG))
+    row = Job.objects.get(pk=made.json["id"])
+    queue_start(workspace_id=row.workspace_id)
+    found = alices.get(made.headers["Location"]).json
+    assert (found["state"], found["waiting"]) == ("queued", "waits for 2 H100 SXM 80 GB: 1 of 4 is free")

@@ -1,0 +1,168 @@
+"""Jobs run in a workspace: under its quota, to their end, and nothing of them stays once they are ended."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.providers.base import (
+    Change,
+    JobCapability,
+    JobPhase,
+    Jobs,
+    JobSpec,
+    ObservedJob,
+    WorkspaceSpec,
+)
+from tests.contracts.conftest import Drive
+from tests.contracts.rigs import Rig, ref
+from tests.contracts.test_suspend import resume, suspend
+from tests.lab.fixtures import until
+
+NEEDS = JobCapability
+
+
+def spec_of(
+    rig: Rig, workspace: WorkspaceSpec, *, seconds: int = 0, code: int = 0, **changes: object
+) -> JobSpec:
+    """One that runs for so long and then ends with this code."""
+    made = uuid.uuid4()
+    spec = JobSpec(
+        id=made,
+        name=f"job-{made.hex[:8]}-train",
+        workspace=ref(workspace),
+        image="train:1",
+        command=("sh", "-c", f"echo it works; sleep {seconds}; exit {code}"),
+        vcpus=1,
+        memory_gib=1,
+        user=1000,
+        gpus=1,
+        resource_name=rig.gpu.resource_name,
+        variables={"EPOCHS": "3"},
+    )
+    return replace(rig.job(spec), **changes)  # type: ignore[arg-type]
+
+
+def site_of(rig: Rig) -> Jobs:
+    assert isinstance(rig.driver, JobCapability)
+    return rig.driver.jobs
+
+
+def carry_out(rig: Rig, change: Change, spec: JobSpec) -> None:
+    for step in site_of(rig).steps(change, spec):
+        until(partial(_is_done, rig, change, spec, step.key), f"step {step.key} of {change}")
+
+
+def _is_done(rig: Rig, change: Change, spec: JobSpec, key: str) -> bool:
+    return site_of(rig).perform(change, spec, key).done
+
+
+def seen(rig: Rig, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: str) -> ObservedJob:
+    found: list[ObservedJob] = []
+
+    def look() -> bool:
+        found.append(site_of(rig).observe(spec))
+        return wanted(found[-1])
+
+    until(look, what)
+    return found[-1]
+
+
+def started(rig: Rig, workspace: WorkspaceSpec, **wanted: int) -> JobSpec:
+    """It runs, and does not end by itself."""
+    spec = spec_of(rig, workspace, seconds=86_400, **wanted)
+    carry_out(rig, Change.CREATE, spec)
+    rig.job_lasts(spec)
+    seen(rig, spec, lambda found: found.phase is JobPhase.RUNNING, "it runs")
+    return spec
+
+
+def used(rig: Rig, workspace: WorkspaceSpec) -> int:
+    return rig.driver.observe(ref(workspace)).used.get(rig.gpu.resource_name, 0)
+
+
+def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, seconds=1)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+    carry_out(rig, Change.CREATE, spec)
+    carry_out(rig, Change.CREATE, spec)
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.SUCCEEDED, "it succeeds")
+    assert (found.exit_code, found.attempt) == (0, 1)
+    assert found.node
+    assert site_of(rig).log(spec, lines=10)
+    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(rig, Change.SUSPEND, spec)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+    until(lambda: used(rig, ready) == 0, "it takes no GPU")
+    with pytest.raises(NotFound):
+        site_of(rig).log(spec, lines=10)
+
+
+def test_one_that_runs_is_ended_and_nothing_of_it_stays(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = started(rig, ready)
+    assert used(rig, ready) == 1
+    carry_out(rig, Change.DELETE, spec)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+    assert rig.uids(ready.external_name) == []
+
+
+def test_its_failures_are_counted(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, code=3, retries=1)
+    carry_out(rig, Change.CREATE, spec)
+    rig.job_fails(spec)
+    rig.job_fails(spec, attempt=2)
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "it fails")
+    assert (found.attempt, found.reason) == (2, "Error")
+    assert found.exit_code
+    assert f"exit code {found.exit_code}" in found.detail
+    carry_out(rig, Change.SUSPEND, spec)
+
+
+def test_its_deadline_ends_it(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, seconds=86_400, deadline_seconds=3, retries=2)
+    carry_out(rig, Change.CREATE, spec)
+    rig.job_lasts(spec)
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "the site ends it")
+    assert found.reason == "DeadlineExceeded"
+    assert "3 seconds" in found.detail
+    carry_out(rig, Change.SUSPEND, spec)
+
+
+def test_where_members_use_the_quota_it_waits_in_words(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "train", gpus=2)
+    spec = spec_of(rig, ready)
+    carry_out(rig, Change.CREATE, spec)
+    found = seen(rig, spec, lambda each: "quota" in each.detail, "it says why it waits")
+    assert (found.phase, found.hopeless) == (JobPhase.WAITING, False)
+    carry_out(rig, Change.SUSPEND, spec)
+
+
+def test_a_suspended_workspace_has_none_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = started(rig, ready)
+    suspend(rig, ready)
+    carry_out(rig, Change.SUSPEND, spec)
+    resume(rig, ready)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+    assert rig.uids(ready.external_name) == []
+
+
+def test_without_its_workspace_there_is_nothing_to_end(
+    rig: Rig, ready: WorkspaceSpec, release: Drive
+) -> None:
+    spec = started(rig, ready)
+    release(ready)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(rig, Change.DELETE, spec)
+    with pytest.raises(NotFound):
+        site_of(rig).perform(Change.CREATE, spec, "start")
+
+
+def test_an_unknown_step_of_a_job_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:
+    spec = spec_of(rig, shared)
+    for change in (Change.CREATE, Change.SUSPEND, Change.DELETE):
+        with pytest.raises(Permanent):
+            site_of(rig).perform(change, spec, "no-such-step")

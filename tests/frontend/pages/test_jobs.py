@@ -1,0 +1,170 @@
+"""Pages of jobs: submitted, refused beside the field, seen live, cancelled, run again and deleted."""
+
+import uuid
+
+import pytest
+from django.contrib.messages import get_messages
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from gpuaas.catalog.models import Site
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services import queue_start
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_suspend
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
+from tests.jobs.stage import FAILS, row_in, running, settle, submitted, workspace_ready
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
+    """Of two GPUs."""
+    return workspace_ready(as_alice, project, site, h100s=2)
+
+
+def at(name: str, project: Project, *more: object) -> str:
+    return reverse(f"frontend:{name}", args=[project.slug, *more])
+
+
+def order(room: Workspace, **changes: object) -> dict[str, object]:
+    usual = {"workspace": str(room.pk), "name": "train", "gpu": "", "image": "train:1"}
+    return {**usual, "gpus": 1, "vcpus": 4, "memory_gib": 16, "retries": 0, **changes}
+
+
+def test_it_is_submitted_and_its_page_says_how_it_ended(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    assert "No jobs yet" in words(alice_at.get(at("jobs", project)))
+    form = words(alice_at.get(at("job_new", project)))
+    assert "What is free" in form
+    given = {"command": "sh -c 'exit 3'", "variables": "EPOCHS=3\r\nURL=a=b", "deadline_seconds": "600"}
+    answer = alice_at.post(at("job_new", project), order(room, **given, retries=1))
+    row = Job.objects.get()
+    assert (answer.status_code, answer["Location"]) == (302, at("job", project, row.pk))
+    assert (row.command, row.variables) == (["sh", "-c", "exit 3"], {"EPOCHS": "3", "URL": "a=b"})
+    shown = words(alice_at.get(at("job", project, row.pk)))
+    assert "Queued" in shown
+    assert f"Number 1 in the queue of {room.name}" in shown
+    settle(row)
+    shown = words(alice_at.get(at("job", project, row.pk)))
+    assert "It failed: Error" in shown
+    assert "Its command ended with exit code 3." in shown
+    assert "2 of at most 2" in shown
+    assert "$ sh -c exit 3" in shown
+    assert "every 5s" not in alice_at.get(at("job", project, row.pk)).content.decode()
+    assert "Error" in words(alice_at.get(at("jobs", project)))
+
+
+def test_it_is_cancelled_run_again_and_deleted(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    row = running(as_alice, room, command=["sleep", "99 99"], gpus=1)
+    assert "Cancel job" in words(alice_at.get(at("job", project, row.pk)))
+    assert alice_at.post(at("job_cancel", project, row.pk)).status_code == 302
+    row = settle(row)
+    shown = words(alice_at.get(at("job", project, row.pk)))
+    assert "It was cancelled" in shown
+    assert "Cancel job" not in shown
+    refused = settle(submitted(as_alice, room))
+    answer = alice_at.post(at("job_cancel", project, refused.pk))
+    assert any("succeeded" in str(each) for each in get_messages(answer.wsgi_request))
+
+    form = alice_at.get(at("job_rerun", project, row.pk)).content.decode()
+    assert "sleep &#x27;99 99&#x27;" in form
+    answer = alice_at.post(at("job_rerun", project, row.pk), order(room, command="true", name="second"))
+    again = Job.objects.get(name="second")
+    assert answer["Location"] == at("job", project, again.pk)
+    assert again.again_id == row.pk
+    assert at("job", project, row.pk) in alice_at.get(at("job", project, again.pk)).content.decode()
+
+    alice_at.post(at("job_delete", project, row.pk), {"confirm_name": "wrong"})
+    assert Job.objects.get(pk=row.pk).state == "suspended"
+    assert alice_at.post(at("job_delete", project, row.pk), {"confirm_name": "train"}).status_code == 302
+    assert settle(row, "deleted").state == "deleted"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": "Not A Name"}, "use 1 to 40 lower-case"),
+        ({"image": "a b"}, "enter the name of a container image"),
+        ({"gpus": "3"}, "has bought 2 h100 sxm 80 gb: a job that asks for 3 never starts"),
+        ({"gpus": "-1"}, "must be a whole number from 0"),
+        ({"vcpus": "many"}, "enter a whole number"),
+        ({"command": "sh -c 'exit"}, "close the quotes"),
+        ({"variables": "EPOCHS"}, "as name=value"),
+        ({"variables": "1=2"}, "a variable is named by letters"),
+        ({"retries": "11"}, "from 0 to 10"),
+        ({"volume": "data"}, "enter the folder where the volume is mounted"),
+        ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
+    ],
+)
+def test_a_refusal_is_beside_its_field(
+    alice_at: Client, room: Workspace, project: Project, change: dict[str, str], said: str
+) -> None:
+    answer = alice_at.post(at("job_new", project), order(room, **change))
+    assert answer.status_code == 422
+    assert said in words(answer).lower()
+    assert not Job.objects.exists()
+
+
+def test_the_list_says_what_is_waited_for(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    running(as_alice, room, gpus=1)
+    submitted(as_alice, room, "later", gpus=2)
+    queue_start(workspace_id=room.pk)
+    shown = words(alice_at.get(at("jobs", project)))
+    assert "waits for 2 H100 SXM 80 GB: 1 of 2 is free" in shown
+    assert "later" in words(alice_at.get(at("jobs", project) + "?state=requested"))
+    assert "later" not in words(alice_at.get(at("jobs", project) + "?state=ready"))
+
+
+def test_with_its_workspace_asleep_nothing_is_submitted(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    row = settle(submitted(as_alice, room, command=FAILS))
+    assert "Run again" in words(alice_at.get(at("job", project, row.pk)))
+    workspace_suspend(actor=as_alice, workspace=room)
+    assert "Run again" not in words(alice_at.get(at("job", project, row.pk)))
+    assert "No workspace is ready for one" in words(alice_at.get(at("job_new", project)))
+
+
+def test_a_viewer_sees_and_runs_nothing(
+    dora: User, as_alice: Actor, room: Workspace, project: Project, charlie_at: Client
+) -> None:
+    row = row_in(room)
+    dora_at = signed_in(dora)
+    page = words(dora_at.get(at("job", project, row.pk)))
+    assert "train" in words(dora_at.get(at("jobs", project)))
+    assert "Cancel job" not in page
+    assert "epoch 1" not in page  # its log
+    for name in ("cancel", "delete", "rerun"):
+        address = at(f"job_{name}", project, row.pk)
+        assert dora_at.post(address, {"confirm_name": "train"}).status_code == 403
+        assert charlie_at.post(address, {"confirm_name": "train"}).status_code == 404
+    assert dora_at.get(at("job_new", project)).status_code == 403
+    for name in ("jobs", "job_new"):
+        assert charlie_at.get(at(name, project)).status_code == 404
+    assert charlie_at.get(at("job", project, row.pk)).status_code == 404
+
+
+def test_lists_cost_the_same_at_any_length(alice_at: Client, room: Workspace, project: Project) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as found:
+            assert alice_at.get(at("jobs", project)).status_code == 200
+        return len(found)
+
+    row_in(room)
+    queries()
+    one = queries()
+    for number in range(3):
+        row_in(room, f"more-{number}")
+    assert queries() == one

@@ -1,0 +1,96 @@
+"""Helpers of the jobs' tests: submit one to a ready workspace, and drive queue and reconciler by hand."""
+
+from typing import Any
+
+from gpuaas.core.clock import now
+from gpuaas.core.ids import uuid7
+from gpuaas.jobs.models import Job, JobLog
+from gpuaas.jobs.reconcile import run
+from gpuaas.jobs.services import job_create, queue_start
+from gpuaas.jobs.states import ENDED, JobState
+from gpuaas.providers.sandbox.models import SandboxPod
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tests.environments.stage import workspace_ready
+
+__all__ = ["workspace_ready"]
+
+RESTING = {*ENDED, JobState.DELETED}
+QUICK, LONG, FAILS = ["true"], ["sleep", "9999"], ["sh", "-c", "exit 3"]
+
+# what the API is sent by those who may not, and what names nothing
+NOBODYS = {"job": uuid7()}
+BODIES: dict[tuple[str, str], Any] = {
+    ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
+    ("job-cancel", "POST"): {},
+    ("job-rerun", "POST"): {},
+}
+
+
+def submitted(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:
+    return job_create(
+        actor=actor, workspace=workspace, name=name, **{"image": "train:1", "command": QUICK, **wanted}
+    )
+
+
+def row_in(workspace: Workspace, name: str = "train", **changes: Any) -> Job:
+    """As the database has one, whatever its workspace does; with an operation, a step and a log."""
+    moment = now()
+    about = {"project": workspace.project, "site": workspace.site, "created_by": workspace.created_by}
+    sizes = {"gpus": 0, "vcpus": 1, "memory_gib": 1, "image": "train:1"}
+    made = {**about, **sizes, "state": JobState.QUEUED, **changes}
+    row = Job.objects.create(workspace=workspace, name=name, created_at=moment, **made)
+    operation = row.operations.create(
+        kind="create", requested_by="alice", requested_at=moment, finished_at=moment, succeeded=True
+    )
+    operation.steps.create(position=0, key="start", label="Create the job", state="done")
+    JobLog.objects.create(job=row, text="epoch 1", taken_at=moment)
+    return row
+
+
+def named(workspace: Workspace) -> dict[str, Any]:
+    """What addresses name."""
+    return {"job": row_in(workspace).pk}
+
+
+def run_now(row: Job) -> Job:
+    """A round of its queue and one visit, whenever they would have been due."""
+    queue_start(workspace_id=row.workspace_id)
+    Job.objects.filter(pk=row.pk).update(due_at=now())
+    run(row.pk)
+    return fresh(row)
+
+
+def fresh(row: Job) -> Job:
+    return Job.objects.select_related("workspace__project__organization", "workspace__site", "site").get(
+        pk=row.pk
+    )
+
+
+def settle(row: Job, state: str = "", *, runs: int = 20) -> Job:
+    """Until it is in that state, or rests."""
+    for _ in range(runs):
+        row = run_now(row)
+        if row.state == state or (not state and row.state in RESTING):
+            return row
+    raise AssertionError(f"still {row.state} after {runs} runs: {row.waiting} {row.conditions} {steps(row)}")
+
+
+def running(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:
+    return settle(submitted(actor, workspace, name, **{"command": LONG, **wanted}), JobState.RUNNING)
+
+
+def steps(row: Job) -> list[tuple[str, str]]:
+    """Of its last operation."""
+    newest = row.operations.first()
+    return list(newest.steps.values_list("key", "state")) if newest else []
+
+
+def pods(workspace: Workspace) -> list[str]:
+    rows = SandboxPod.objects.filter(namespace__name=workspace.external_name)
+    return sorted(rows.values_list("name", flat=True))
+
+
+def log(row: Job) -> str:
+    found = JobLog.objects.filter(job=row).first()
+    return found.text if found else ""

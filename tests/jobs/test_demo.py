@@ -1,0 +1,25 @@
+"""The demo has jobs in each of the states that people meet first."""
+
+import pytest
+from django.test import override_settings
+
+from deploy.embedded import seed
+from gpuaas.catalog.models import Site
+from gpuaas.jobs.models import Job
+from gpuaas.providers.sandbox.dials import dials_set
+
+
+@pytest.mark.django_db
+@override_settings(AUTH_PASSWORD_VALIDATORS=[])  # the demo's passwords are short
+def test_one_of_each_kind_however_often() -> None:
+    seed.people()
+    seed.sandbox()
+    dials_set(Site.objects.get().pk, latency_ms=0, confirm_ms=0, environment_ms=0)
+    seed.offer(seed.last_month())
+    seed.limits()
+    seed.environments()
+    for _ in range(2):
+        seed.jobs()
+    found = {row.name: row.get_state_display() for row in Job.objects.all()}
+    assert found == {"prepare": "Succeeded", "convert": "Failed", "train": "Running", "evaluate": "Queued"}
+    assert "0 of 1 are free" in Job.objects.get(name="evaluate").waiting

@@ -1,0 +1,80 @@
+"""Submissions, rounds of the queue and ends at the same moment, on real connections: never more than fits."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gpuaas.catalog.models import Site
+from gpuaas.environments.services import environment_create
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services import job_cancel, job_create, queue_start
+from gpuaas.workspaces.room import room_of
+from gpuaas.workspaces.services import workspace_suspend
+from tenants.actors import Actor
+from tenants.models import Project
+from tests.environments.stage import kind
+from tests.jobs.stage import LONG, fresh, running, settle, submitted, workspace_ready
+from tests.workspaces import stage as workspaces
+from tests.workspaces.test_races import at_once
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_rounds_at_once_start_no_more_than_fits(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace = workspace_ready(as_alice, project, site)
+    rows = [submitted(as_alice, workspace, f"n-{number}", gpus=1) for number in range(8)]
+    answers = at_once(8, lambda _: queue_start(workspace_id=workspace.pk))
+    assert answers == {"done": 8}
+    assert [fresh(row).state for row in rows] == ["provisioning"] * 4 + ["requested"] * 4
+
+
+def test_jobs_and_environments_at_once(as_alice: Actor, project: Project, site: Site) -> None:
+    workspace, slug = workspace_ready(as_alice, project, site), kind().slug
+
+    def deed(number: int) -> object:
+        if number % 2:
+            return environment_create(
+                actor=as_alice, workspace=workspace, kind=slug, name=f"n-{number}", gpus=2
+            )
+        job_create(actor=as_alice, workspace=workspace, name=f"n-{number}", image="train:1", gpus=2)
+        return queue_start(workspace_id=workspace.pk)
+
+    answers = at_once(8, deed)
+    assert set(answers) <= {"done", "quota_exceeded"}
+    (gpus,) = room_of(workspace=workspace).pools.values()
+    assert (gpus.taken, gpus.bought) == (4, 4)
+
+
+def test_a_cancellation_and_the_round_that_starts_it(as_alice: Actor, project: Project, site: Site) -> None:
+    """In every order: it is cancelled in the end, and nothing is held for it."""
+    workspace = workspace_ready(as_alice, project, site)
+    row = submitted(as_alice, workspace, gpus=4, command=LONG)
+    deeds: list[Callable[[], object]] = [
+        lambda: job_cancel(actor=as_alice, job=row),
+        lambda: queue_start(workspace_id=workspace.pk),
+    ]
+    answers = at_once(6, lambda number: deeds[number % 2]())
+    assert set(answers) == {"done"}
+    found = fresh(row)
+    row = settle(row) if found.state != "suspended" else found
+    assert (row.state, row.holding) == ("suspended", False)
+
+
+def test_the_workspace_is_suspended_while_jobs_end_and_start(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = workspace_ready(as_alice, project, site)
+    runs = running(as_alice, workspace, gpus=1)
+    waits = submitted(as_alice, workspace, "waits", gpus=1, command=LONG)
+    deeds: list[Callable[[], object]] = [
+        lambda: workspace_suspend(actor=as_alice, workspace=workspace),
+        lambda: job_cancel(actor=as_alice, job=runs),
+        lambda: queue_start(workspace_id=workspace.pk),
+    ]
+    answers = at_once(6, lambda number: deeds[number % 3]())
+    assert set(answers) == {"done"}
+    assert settle(runs).state == "suspended"
+    if fresh(waits).state != "requested":
+        assert settle(waits).state == "suspended"
+    assert workspaces.settle(workspace).state == "suspended"
+    assert not Job.objects.filter(holding=True).exists()

@@ -1,0 +1,229 @@
+"""The Job of a job, what is read from it and its pods, and what its pods may not be."""
+
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import Change, JobPhase, JobSpec, WorkspaceRef
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubernetes.jobs import CONTAINER, job_of, seen
+from tests.lab.fixtures import until
+from tests.providers.kubernetes.conftest import Room
+
+SPEC = JobSpec(
+    id=uuid.UUID("01a217b0-2b69-76ca-882c-cd2c6d04cabc"),
+    name="job-6d04cabc-train",
+    workspace=WorkspaceRef(uuid.uuid4(), "gpu-00000000-train"),
+    image="train:1",
+    command=("python", "train.py"),
+    arguments=("--epochs=$(EPOCHS)",),
+    variables={"EPOCHS": "3"},
+    vcpus=4,
+    memory_gib=16,
+    user=1000,
+    gpus=2,
+    resource_name="nvidia.com/gpu",
+    retries=2,
+    deadline_seconds=600,
+)
+
+
+def pod_spec(spec: JobSpec = SPEC, **more: Any) -> Object:
+    found: Object = job_of(spec, **more)["spec"]["template"]["spec"]
+    return found
+
+
+def test_the_site_makes_the_attempts_and_ends_it_and_removes_nothing_by_itself() -> None:
+    spec = job_of(SPEC)["spec"]
+    assert (spec["backoffLimit"], spec["activeDeadlineSeconds"]) == (2, 600)
+    assert "ttlSecondsAfterFinished" not in spec
+    assert spec["podReplacementPolicy"] == "Failed"
+    assert "activeDeadlineSeconds" not in job_of(replace(SPEC, deadline_seconds=None))["spec"]
+
+
+def test_its_pods_ask_for_exactly_what_was_ordered() -> None:
+    (container,) = pod_spec()["containers"]
+    amounts = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "2"}
+    assert container["resources"] == {"limits": amounts, "requests": amounts}
+    assert (container["command"], container["args"]) == (["python", "train.py"], ["--epochs=$(EPOCHS)"])
+    assert container["env"] == [{"name": "EPOCHS", "value": "3"}]
+    (plain,) = pod_spec(replace(SPEC, command=(), arguments=()))["containers"]
+    assert not {"command", "args"} & set(plain)
+
+
+def test_nothing_of_the_portals_is_in_them_and_no_label_of_ours() -> None:
+    """The guards admit none on what a controller makes."""
+    job, spec = job_of(SPEC), pod_spec()
+    assert job["metadata"]["labels"][names.JOB] == str(SPEC.id)
+    assert names.WORKSPACE not in job["metadata"]["labels"]
+    assert "metadata" not in job["spec"]["template"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["restartPolicy"] == "Never"
+    assert [next(iter(set(each) - {"name"})) for each in spec["volumes"]] == ["emptyDir"]
+
+
+def test_a_volume_is_mounted_where_it_was_asked_for() -> None:
+    spec = pod_spec(replace(SPEC, volume="data", mount="/data"))
+    assert {"name": "volume", "persistentVolumeClaim": {"claimName": "data"}} in spec["volumes"]
+    assert {"name": "volume", "mountPath": "/data"} in spec["containers"][0]["volumeMounts"]
+
+
+def test_openshift_chooses_the_account_itself() -> None:
+    assert pod_spec()["securityContext"]["runAsUser"] == 1000
+    chosen = pod_spec(chooses_users=False)["securityContext"]
+    assert (chosen["runAsNonRoot"], "runAsUser" in chosen) == (True, False)
+
+
+# -- what is read --------------------------------------------------------------------------------------------------
+
+
+def job(*conditions: Object, failed: int = 0) -> Object:
+    return {"metadata": {}, "status": {"conditions": list(conditions), "failed": failed}}
+
+
+def ended(kind: str, reason: str = "", message: str = "") -> Object:
+    return {"type": kind, "status": "True", "reason": reason, "message": message}
+
+
+def pod(phase: str, state: Object | None = None, **status: Any) -> Object:
+    containers = [{"name": CONTAINER, "state": state}] if state else []
+    meta = {"name": "job-1", "uid": "u", "creationTimestamp": "2026-11-26T12:00:00Z"}
+    found = {"phase": phase, "containerStatuses": containers, **status}
+    return {"metadata": meta, "spec": {"containers": [{}], "nodeName": "n1"}, "status": found}
+
+
+def terminated(code: int, reason: str = "Error") -> Object:
+    return {"terminated": {"exitCode": code, "reason": reason}}
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "phase", "reason", "words", "attempt", "code"),
+    [
+        (job(), [], JobPhase.WAITING, "", "the site starts it", 1, None),
+        (job(), [pod("Running", {"running": {}})], JobPhase.RUNNING, "", "", 1, None),
+        (
+            job(failed=1),
+            [pod("Failed", terminated(3))],
+            JobPhase.WAITING,
+            "",
+            "the site starts it again after a pause",
+            2,
+            3,
+        ),
+        (
+            job(ended("Complete"), failed=1),
+            [pod("Failed", terminated(3)), pod("Succeeded", terminated(0, "Completed"))],
+            JobPhase.SUCCEEDED,
+            "",
+            "",
+            2,
+            0,
+        ),
+        (
+            job(ended("Failed", "BackoffLimitExceeded"), failed=3),
+            [pod("Failed", terminated(3))],
+            JobPhase.FAILED,
+            "Error",
+            "its command ended with exit code 3",
+            3,
+            3,
+        ),
+        (
+            job(ended("Failed", "BackoffLimitExceeded"), failed=1),
+            [pod("Failed", terminated(137, "OOMKilled"))],
+            JobPhase.FAILED,
+            "OOMKilled",
+            "it needed more than its 16 GiB of memory",
+            1,
+            137,
+        ),
+        (
+            job(ended("Failed", "BackoffLimitExceeded"), failed=1),
+            [pod("Failed", reason="Evicted", message="The node was low on resource: memory.")],
+            JobPhase.FAILED,
+            "Evicted",
+            "The node was low on resource: memory.",
+            1,
+            None,
+        ),
+        (
+            job(ended("Failed", "DeadlineExceeded", "Job was active longer than specified deadline")),
+            [],
+            JobPhase.FAILED,
+            "DeadlineExceeded",
+            "it was not done within 600 seconds, so the site ended it",
+            1,
+            None,
+        ),
+    ],
+)
+def test_what_a_job_and_its_pods_say(
+    found: Object,
+    pods: list[Object],
+    phase: JobPhase,
+    reason: str,
+    words: str,
+    attempt: int,
+    code: int | None,
+) -> None:
+    read = seen(found, pods, SPEC)
+    assert (read.phase, read.reason, read.detail) == (phase, reason, words)
+    assert (read.attempt, read.exit_code, read.hopeless) == (attempt, code, False)
+
+
+def test_an_image_that_cannot_be_had_is_hopeless() -> None:
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    read = seen(job(), [pod("Pending", state)], SPEC)
+    assert (read.phase, read.hopeless, read.reason) == (JobPhase.WAITING, True, "ImagePullBackOff")
+    assert read.detail == "ImagePullBackOff: no such image"
+    starts = seen(job(), [pod("Pending", {"waiting": {"reason": "ContainerCreating"}})], SPEC)
+    assert (starts.hopeless, starts.phase) == (False, JobPhase.WAITING)
+
+
+@pytest.mark.lab
+def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
+    """Pod Security's strictest level has nothing to say of its pods; no member can make one that counts as its attempt."""
+    spec = replace(SPEC, workspace=room.ref, vcpus=1, memory_gib=1, gpus=1)
+    site = room.driver.jobs
+    (start,) = site.steps(Change.CREATE, spec)
+    until(lambda: site.perform(Change.CREATE, spec, start.key).done, "it is there")
+    until(lambda: site.observe(spec).node != "", "it has a pod")
+    space = f"/api/v1/namespaces/{room.spec.external_name}"
+    strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    assert not [each for each in room.admin.warnings(space, strict) if spec.name in each]
+    made = room.admin.get(f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}")
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": spec.name, "uid": made["metadata"]["uid"]}
+    mine: Object = {"metadata": {"name": "mine", "ownerReferences": [{**owner, "controller": True}]}}
+    mine["spec"] = {"containers": [{"name": CONTAINER, "image": "train:1"}]}
+    with pytest.raises(Permanent, match="of a pod no controller"):
+        room.tenant.create(room.path("pods"), mine)
+    with pytest.raises(Permanent, match="belong to the portal"):
+        room.tenant.merge(
+            f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}", {"metadata": {"labels": {names.JOB: None}}}
+        )
+    (stop,) = site.steps(Change.DELETE, spec)
+    until(partial(_is_done, room, spec, stop.key), "it is gone")
+
+
+@pytest.mark.lab
+def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> None:
+    spec = replace(SPEC, workspace=room.ref, name=f"{SPEC.name}-taken", gpus=0, resource_name="")
+    theirs = job_of(spec)
+    theirs["metadata"].pop("labels")
+    jobs, site = room.path("jobs", "/apis/batch/v1"), room.driver.jobs
+    room.tenant.create(jobs, theirs)
+    with pytest.raises(Permanent, match="another Job of the name"):
+        site.perform(Change.CREATE, spec, "start")
+    assert site.observe(spec).phase is JobPhase.GONE
+    assert _is_done(room, spec, "stop")
+    assert room.admin.find(f"{jobs}/{spec.name}") is not None
+    room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
+
+
+def _is_done(room: Room, spec: JobSpec, key: str) -> bool:
+    return room.driver.jobs.perform(Change.DELETE, spec, key).done
