@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, RequiredText, choices_set
+from frontend.forms import WHOLE, Form, RequiredText, choices_set
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import DEADLINE_MOST, LABELS, MOST, RETRIES_MOST, USUAL
 
@@ -64,27 +64,71 @@ class Variables(forms.CharField):
         """They are of texts."""
 
 
-class JobForm(forms.Form):
+class JobForm(Form):
     workspace = forms.ChoiceField(
         label="Workspace",
+        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
         error_messages={
             "required": "Choose a workspace.",
             "invalid_choice": "Choose one of the workspaces that are ready.",
         },
     )
-    name = RequiredText("Enter a name.", 300, label="Name")
-    image = RequiredText("Enter the name of an image.", 300, label="Container image")
-    command = Words(label="Command", required=False, max_length=100_000)
-    arguments = Words(label="Arguments", required=False, max_length=100_000)
-    variables = Variables(label="Variables", required=False, max_length=100_000)
-    gpu = forms.ChoiceField(label="GPU type", required=False)
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
+    )
+    image = RequiredText(
+        "Enter the name of an image.",
+        300,
+        label="Container image",
+        help_text="For example ghcr.io/lab/train:3.",
+    )
+    command = Words(
+        label="Command",
+        required=False,
+        max_length=100_000,
+        help_text="In place of the image's, such as python train.py. No shell reads it: for one, write sh -c '…'.",
+    )
+    arguments = Words(
+        label="Arguments", required=False, max_length=100_000, help_text="Added to the command."
+    )
+    variables = Variables(
+        label="Variables",
+        required=False,
+        max_length=100_000,
+        help_text="One NAME=value on each line. Everybody in the project can read them: enter no passwords.",
+    )
+    gpu = forms.ChoiceField(
+        label="GPU type", required=False, help_text="Only needed where the workspace has several."
+    )
     gpus = _whole(LABELS["gpus"], 0, MOST["gpus"], initial=USUAL["gpus"])
     vcpus = _whole(LABELS["vcpus"], 1, MOST["vcpus"], initial=USUAL["vcpus"])
     memory_gib = _whole(LABELS["memory_gib"], 1, MOST["memory_gib"], initial=USUAL["memory_gib"])
-    volume = forms.CharField(label="Volume", max_length=300, required=False)
-    mount = forms.CharField(label="Folder of the volume", max_length=300, required=False)
-    deadline_seconds = _whole("Deadline in seconds", 1, DEADLINE_MOST, required=False)
-    retries = _whole("Retries", 0, RETRIES_MOST, initial=USUAL["retries"])
+    volume = forms.CharField(
+        label="Volume",
+        max_length=300,
+        required=False,
+        help_text="The name of one of the workspace. Empty: none.",
+    )
+    mount = forms.CharField(
+        label="Folder of the volume",
+        max_length=300,
+        required=False,
+        help_text="Where it is mounted, for example /data.",
+    )
+    deadline_seconds = _whole(
+        "Deadline in seconds",
+        1,
+        DEADLINE_MOST,
+        required=False,
+        help_text="After its start at the site, retries included. Empty: none.",
+    )
+    retries = _whole(
+        "Retries",
+        0,
+        RETRIES_MOST,
+        initial=USUAL["retries"],
+        help_text="How often it is started anew after it failed.",
+    )
 
     def __init__(self, *args: Any, workspaces: Choices, gpus: Choices, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

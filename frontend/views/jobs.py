@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
 from frontend.forms.jobs import JobForm, again
-from frontend.frame import done, draw_page, name_require, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, draw_page, name_typed, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
@@ -72,6 +72,7 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 
 
 @project_page(RUN)
+@checked
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     rooms = _rooms(here)
     asked = request.GET.get("workspace", "")
@@ -156,6 +157,7 @@ show = job_page(Permission.WORKSPACE_VIEW)(_draw)
 
 
 @job_page(RUN)
+@checked
 def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """Its form with what it was given, in the same workspace."""
     rooms = {key: room for key, room in _rooms(here).items() if key == str(row.workspace_id)}
@@ -179,7 +181,8 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
 
 @job_action(RUN)
 def delete(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
-    name_require(request, row.name)
+    if not name_typed(request, row.name):
+        return _draw(request, here, row)
     services.job_delete(actor=here.actor, job=row)
     back = reverse("frontend:jobs", args=[here.project.slug])
     return done(request, f"Deleting {row.name} and its log.", back)

@@ -28,7 +28,7 @@ from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepState
-from gpuaas.providers.base import Change, Environments, EnvironmentSpec, ObservedEnvironment, StepOutcome
+from gpuaas.providers.base import Change, Environments, EnvironmentSpec, ObservedEnvironment
 
 S = EnvironmentState
 LOOK_AGAIN = timedelta(seconds=60)
@@ -120,18 +120,13 @@ def _step(job: Job, step: EnvironmentStep) -> bool:
         with RECORD.guarded(job) as row:
             step.save(update_fields=["state", "started_at"])
             ENVIRONMENT.announce(row)
-    outcome = _perform(job, CHANGING[S(job.row.state)], step.key)
+    outcome = visits.step_perform_inside(job.driver, CHANGING[S(job.row.state)], job.spec, step.key)
     if outcome.done:
         RECORD.step_done(job, step, outcome.detail, visits.reachable())
         return True
     due_at = visits.soon(step.started_at)
     RECORD.step_wait(job, step, outcome.detail, visits.reachable(), due_at=due_at)
     return False
-
-
-def _perform(job: Job, change: Change, key: str) -> StepOutcome:
-    job.driver.connection.change_require()
-    return visits.step_perform(job.driver, change, job.spec, key)
 
 
 def _finish(job: Job, state: S) -> None:
@@ -161,7 +156,7 @@ def _look(job: Job) -> None:
     if not seen.exists:
         detail = "nothing of it ran, so it is started again"
         for step in job.driver.steps(Change.CREATE, job.spec):
-            outcome = _perform(job, Change.CREATE, step.key)
+            outcome = visits.step_perform_inside(job.driver, Change.CREATE, job.spec, step.key)
             if not outcome.done:
                 detail = f"{detail}: {outcome.detail}" if outcome.detail else detail
                 break
@@ -201,7 +196,7 @@ def _running(seen: ObservedEnvironment, detail: str) -> dict[str, Any]:
 def _clean_up(job: Job) -> None:
     change = Change.SUSPEND if job.row.state == S.STOPPED else Change.DELETE
     for step in job.driver.steps(change, job.spec):
-        if not _perform(job, change, step.key).done:
+        if not visits.step_perform_inside(job.driver, change, job.spec, step.key).done:
             RECORD.rest(job, visits.soon())
             return
     RECORD.rest(job, None)

@@ -117,7 +117,7 @@ def _step(visit: Visit, step: JobStep) -> bool:
             step.save(update_fields=["state", "started_at"])
             _log_write(row, log)
             JOB.announce(row)
-    outcome = visits.step_perform(visit.driver, CHANGING[S(visit.row.state)], visit.spec, step.key)
+    outcome = visits.step_perform_inside(visit.driver, CHANGING[S(visit.row.state)], visit.spec, step.key)
     if outcome.done:
         RECORD.step_done(visit, step, outcome.detail, visits.reachable())
         return True
@@ -201,7 +201,7 @@ def _finish(visit: Visit, state: S) -> None:
 
 def _clean_up(visit: Visit) -> None:
     for step in visit.driver.steps(Change.DELETE, visit.spec):
-        if not visits.step_perform(visit.driver, Change.DELETE, visit.spec, step.key).done:
+        if not visits.step_perform_inside(visit.driver, Change.DELETE, visit.spec, step.key).done:
             RECORD.rest(visit, visits.soon())
             return
     RECORD.rest(visit, None)

@@ -140,6 +140,13 @@ def step_perform(driver: Provisioner[Spec], change: Change, spec: Spec, key: str
     return driver.perform(change, spec, key)
 
 
+def step_perform_inside(driver: Provisioner[Spec], change: Change, spec: Spec, key: str) -> StepOutcome:
+    """The same for what runs inside a workspace, whose part of a driver is called past `gpuaas/providers/measured.py`: raises
+    Unconfirmed too, where nothing may be changed at the site now."""
+    driver.connection.change_require()
+    return step_perform(driver, change, spec, key)
+
+
 class Record(Generic[RowT]):
     """Writes of a visit: each is one transaction, guarded by the claim and by what was acted on."""
 

@@ -61,7 +61,13 @@ class World:
         """The uid of what the tenant has put there."""
         path = f"{SPACES}/{row.external_name}/configmaps"
         if self.api.find(f"{path}/results") is None:
-            self.api.post(path, {"metadata": {"name": "results"}, "data": {"loss": "0.1"}})
+            body = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": "results"},
+                "data": {"loss": "0.1"},
+            }
+            self.api.create(path, body)
         return str(self.api.get(f"{path}/results")["metadata"]["uid"])
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.baremetal.facts import kind_of
-from gpuaas.providers.baremetal.hub import DEPLOYMENT, Hub, shown
+from gpuaas.providers.baremetal.hub import Hub, shown
 from gpuaas.providers.baremetal.models import HELD, Host, HostState
+from gpuaas.providers.baremetal.plan import DEPLOYMENT
 from gpuaas.providers.base import (
     Change,
     Driver,
