@@ -34,6 +34,7 @@ HELD_UP = "a tenant's finalizer holds up a namespace that goes"
 TAKEN_OVER = "who has rights in a namespace before it is taken over"
 OPENSHIFT = "only OpenShift serves it"
 ASLEEP = "put to sleep as Deployments are, which the contract does"
+CARRIED = "the door carries connections to an environment: tests/lab/node/test_environments.py"
 RARE: dict[Asked, str] = {
     **{
         ("", kind, "list"): HELD_UP
@@ -52,6 +53,7 @@ RARE: dict[Asked, str] = {
     ("", "replicationcontrollers", "patch"): ASLEEP,
     ("apps", "statefulsets", "patch"): ASLEEP,
     ("batch", "cronjobs", "patch"): ASLEEP,
+    **{("", "pods/portforward", verb): CARRIED for verb in ("get", "create")},
     ("", "pods/proxy", "get"): "a site has exporters: test_exporter.py",
     ("rbac.authorization.k8s.io", "roles", "get"): TAKEN_OVER,
     ("rbac.authorization.k8s.io", "clusterrolebindings", "list"): TAKEN_OVER,
