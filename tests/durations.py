@@ -28,7 +28,8 @@ EXEMPT = {
     "tests/architecture/test_suite.py::test_the_two_tiers": (30, "collects the suite three times"),
     "tests/api/test_lists.py": (15, "every list of the API at several sizes, in one world"),
     "tests/api/test_schemathesis.py": (10, "each operation of one room, three times"),
-    "tests/backup/test_drill.py": (10, "the whole portal is lost and restored"),
+    "tests/backup/test_drill.py": (12, "the whole portal is lost and restored"),
+    "tests/backup/test_usage.py": (12, "a meter runs three times, before and after the portal is lost"),
     "tests/contracts/": (12, "the real API server keeps its word on a token for ten seconds"),
     "tests/e2e/test_main_job.py": (60, "the main job by the whole portal on the real API server"),
     "tests/frontend/figures/test_figures.py": (

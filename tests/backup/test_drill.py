@@ -127,6 +127,25 @@ def as_before(before: Before, site: Site) -> None:
     assert len(clusters.workers(before.cluster)["gpu"]) == 1
 
 
+def unconfirmed(before: Before, since: Since, site: Site) -> None:
+    """Credentials and counters are as they were, and nothing at the site is touched."""
+    assert decrypt_json(Site.objects.get().credentials) == SECRET
+    counters_must_match()
+    assert not Workspace.objects.filter(pk=since.made.pk).exists()
+    looked_at(before)
+    as_left(before, site)
+    since.untouched(site)
+    since.found(site)
+
+
+def confirmed(before: Before, since: Since, as_olga: Actor, site: Site) -> None:
+    """What the portal knows is as the database says; what it does not know is as it was."""
+    site_update(actor=as_olga, site=site, confirmed=True)
+    reconciled(before)
+    as_before(before, site)
+    since.untouched(site)
+
+
 def test_lost_and_restored(
     folder: Path,
     tmp_path: Path,
@@ -157,19 +176,10 @@ def test_lost_and_restored(
     with elsewhere(empty):
         assert documents() == wanted
         assert rated(manifest.moment) == owed
-        assert decrypt_json(Site.objects.get().credentials) == SECRET
-        counters_must_match()
-        assert not Workspace.objects.filter(pk=since.made.pk).exists()
-        looked_at(before)
-        as_left(before, site)
-        since.untouched(site)
-        since.found(site)
+        unconfirmed(before, since, site)
         workspace_delete(actor=as_alice, workspace=before.deleted)
         again = request(as_alice, project, name=since.made.name, h100s=1)
         assert run_now(again).state != "ready"
-        site_update(actor=as_olga, site=site, confirmed=True)
-        reconciled(before)
-        as_before(before, site)
-        since.untouched(site)
+        confirmed(before, since, as_olga, site)
         again.refresh_from_db()
         assert again.external_name != since.made.external_name

@@ -79,6 +79,17 @@ def catastrophe(home: Path) -> None:
     shutil.rmtree(home / "first")
 
 
+def made_safe(afterwards: str, site: Site) -> None:
+    """By the runbook's last command."""
+    assert Site.objects.get().confirmed
+    (command,) = re.findall(r"manage\.py (.+)", afterwards)
+    call_command(*command.split())
+    call_command("check", databases=["default"])
+    counters_must_match()
+    assert not Site.objects.get().confirmed
+    assert AuditEntry.objects.get(action="backup.recover").target_name == site.slug
+
+
 def test_the_portal_is_recovered_to_an_instant(
     folder: Path,
     home: Path,
@@ -112,12 +123,6 @@ def test_the_portal_is_recovered_to_an_instant(
     with portal_on(home, "portal"):
         assert documents() == wanted
         assert rated(now) == owed
-        assert Site.objects.get().confirmed
-        (command,) = re.findall(r"manage\.py (.+)", afterwards)
-        call_command(*command.split())
-        call_command("check", databases=["default"])
-        counters_must_match()
-        assert not Site.objects.get().confirmed
-        assert AuditEntry.objects.get(action="backup.recover").target_name == site.slug
+        made_safe(afterwards, site)
         assert Workspace.objects.get(pk=kept.pk).state == "ready"
         assert documents() == wanted
