@@ -272,8 +272,8 @@ def test_a_token_is_shown_once_and_revoked(alice_at: Client, project: Project) -
     token = project.tokens.get()
     revoke = reverse("frontend:token_revoke", args=[project.slug, token.pk])
     assert again.count(f'action="{revoke}"') == 1, "only the dialog does it"
-    assert "Revoke ci?" in again
+    assert "Revoke token ci?" in again
     alice_at.post(revoke)
-    assert "Revoke ci?" not in alice_at.get(url).content.decode()
+    assert "Revoke token ci?" not in alice_at.get(url).content.decode()
     token.refresh_from_db()
     assert token.revoked_at is not None
