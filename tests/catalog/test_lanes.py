@@ -25,6 +25,7 @@ OTHERS = {
     "billing.month_close",
     "billing.scaling_policy",
     "gpustats.keep",
+    "jobs.queue",
     "quotas.capacity_sync",
     "workspaces.members_sync",
     "workspaces.site_changed",
