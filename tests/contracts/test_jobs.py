@@ -140,7 +140,7 @@ def test_where_members_use_the_quota_it_waits_in_words(rig: Rig, ready: Workspac
     carry_out(rig, Change.SUSPEND, spec)
 
 
-def test_a_suspended_workspace_has_none_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:
+def test_a_suspended_workspace_has_no_job_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = started(rig, ready)
     suspend(rig, ready)
     carry_out(rig, Change.SUSPEND, spec)
@@ -149,7 +149,7 @@ def test_a_suspended_workspace_has_none_and_none_comes_back(rig: Rig, ready: Wor
     assert rig.uids(ready.external_name) == []
 
 
-def test_without_its_workspace_there_is_nothing_to_end(
+def test_without_its_workspace_there_is_no_job_to_end(
     rig: Rig, ready: WorkspaceSpec, release: Drive
 ) -> None:
     spec = started(rig, ready)
