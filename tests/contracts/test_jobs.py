@@ -149,9 +149,7 @@ def test_a_suspended_workspace_has_no_job_and_none_comes_back(rig: Rig, ready: W
     assert rig.uids(ready.external_name) == []
 
 
-def test_without_its_workspace_there_is_no_job_to_end(
-    rig: Rig, ready: WorkspaceSpec, release: Drive
-) -> None:
+def test_without_its_workspace_there_is_no_job_to_end(rig: Rig, ready: WorkspaceSpec, release: Drive) -> None:
     spec = started(rig, ready)
     release(ready)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
