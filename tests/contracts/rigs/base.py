@@ -163,14 +163,6 @@ class Rig(ABC):
         """As this site can run it."""
         return spec
 
-    def job_lasts(self, spec: JobSpec) -> None:
-        """Where nothing really runs: its attempt does not end by itself, as its command says."""
-        del spec
-
-    def job_fails(self, spec: JobSpec, *, attempt: int = 1) -> None:
-        """Where nothing really runs: that attempt of it fails, as its command says."""
-        del spec, attempt
-
     @abstractmethod
     def stop(self, spec: WorkspaceSpec, name: str) -> None: ...
 

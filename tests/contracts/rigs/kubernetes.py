@@ -85,25 +85,6 @@ class KubernetesRig(Rig):
     def job(self, spec: JobSpec) -> JobSpec:
         return replace(spec, image=TOOLS)
 
-    def job_lasts(self, spec: JobSpec) -> None:
-        self._job_annotate(spec, 1, {"lab.gpuaas.io/run": "86400s"})
-
-    def job_fails(self, spec: JobSpec, *, attempt: int = 1) -> None:
-        self._job_annotate(spec, attempt, {"lab.gpuaas.io/run": "3s", "lab.gpuaas.io/fail": "true"})
-
-    def _job_annotate(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
-        """The lab's kubelet ends a Job's pod a second after its start, unless it is annotated otherwise by then."""
-        pods = f"/api/v1/namespaces/{spec.workspace.external_name}/pods"
-        select = f"batch.kubernetes.io/job-name={spec.name}"
-        until(
-            lambda: len(self._api.items(pods, labelSelector=select)) >= attempt, f"attempt {attempt} is there"
-        )
-        newest = max(
-            self._api.items(pods, labelSelector=select),
-            key=lambda each: str(each["metadata"]["creationTimestamp"]),
-        )
-        self._api.merge(f"{pods}/{newest['metadata']['name']}", {"metadata": {"annotations": annotations}})
-
     def stop(self, spec: WorkspaceSpec, name: str) -> None:
         self._api.delete(f"/api/v1/namespaces/{spec.external_name}/pods/{name}")
 
@@ -177,9 +158,6 @@ class RealPodsRig(KubernetesRig):
     pool = "l4-24gb"
     build_seconds = 10
     at_once: ClassVar[dict[str, str]] = {}
-
-    def _job_annotate(self, spec: JobSpec, attempt: int, annotations: dict[str, str]) -> None:
-        """Its command says it."""
 
     def clean_up(self) -> None:
         for name in self._made:
