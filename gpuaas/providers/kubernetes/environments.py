@@ -3,7 +3,7 @@
 The pod has no controller: whether it fits is the answer to its creation, and a suspended workspace does not bring it back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from gpuaas.core.errors import NotFound, Permanent
@@ -11,17 +11,15 @@ from gpuaas.providers.base import (
     Address,
     Carry,
     Change,
-    Connection,
     Environments,
     EnvironmentSpec,
     ObservedEnvironment,
     StepOutcome,
     StepSpec,
-    step_require,
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import demand, ending, names, pods, release
-from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
 from gpuaas.providers.kubernetes import inside
@@ -40,32 +38,18 @@ CONTAINER = "environment"
 CRASHES_MAX = 3
 
 
-class KubernetesEnvironments(Environments):
-    name, changes = "kubernetes", STEPS
+class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
+    changes = STEPS
 
-    def __init__(self, connection: Connection, api: Api, *, chooses_users: bool) -> None:
-        super().__init__(connection)
-        self._api, self._chooses_users = api, chooses_users
-
-    def steps(self, change: Change, spec: EnvironmentSpec) -> tuple[StepSpec, ...]:
-        del spec
-        return STEPS[change]
-
-    def perform(self, change: Change, spec: EnvironmentSpec, step: str) -> StepOutcome:
-        do: dict[str, Callable[[EnvironmentSpec], StepOutcome]] = {
-            HOME.key: self._home,
-            WAY.key: self._way,
-            START.key: self._start,
-            READY.key: self._ready,
-            STOP.key: self._stop,
-            REMOVE.key: self._remove,
+    def deeds(self) -> Mapping[StepSpec, Callable[[EnvironmentSpec], StepOutcome]]:
+        return {
+            HOME: self._home,
+            WAY: self._way,
+            START: self._start,
+            READY: self._ready,
+            STOP: self._stop,
+            REMOVE: self._remove,
         }
-        run = step_require({each.key: do[each.key] for each in STEPS[change]}, step)
-        if inside.is_there(self._api, spec.workspace):
-            return run(spec)
-        if step in {STOP.key, REMOVE.key}:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
-        raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
 
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
         pod = self._pod(spec) if inside.is_there(self._api, spec.workspace) else None
@@ -177,10 +161,8 @@ def waits_for(pod: Object, spec: EnvironmentSpec) -> str:
     if last:
         how = f"{last.get('reason', 'it ended')}, exit code {last.get('exitCode')}"
         return f"its container has ended {found.get('restartCount')} times, last by {how}: read its log"
-    if inside.waiting_of(found):
-        return f"{inside.waiting_of(found).get('reason')}: {inside.waiting_of(found).get('message', spec.image)}"[
-            :300
-        ]
+    if waiting := inside.waiting_of(found):
+        return inside.waits_for(waiting, spec)
     if "running" in (found.get("state") or {}):
         return f"it runs on {pod['spec'].get('nodeName')}, and does not answer at {spec.readiness} yet"
     return pods.consumer(pod).waiting_for or "it starts"
@@ -194,10 +176,7 @@ def _path(spec: EnvironmentSpec, plural: str, group: str = "/api/v1") -> str:
 
 
 def _object(spec: EnvironmentSpec, api: str, kind: str, body: Object) -> Object:
-    """Without the label of the workspace: the steps of that delete what has it and is not theirs."""
-    labels = {names.MANAGED_BY: names.MANAGER, names.ENVIRONMENT: str(spec.id)}
-    metadata = {"name": spec.name, "namespace": spec.workspace.external_name, "labels": labels}
-    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": body}
+    return inside.object_of(spec, names.ENVIRONMENT, api, kind, body)
 
 
 def home_of(spec: EnvironmentSpec) -> Object:
@@ -226,32 +205,11 @@ def policy_of(spec: EnvironmentSpec) -> Object:
 
 
 def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
-    """Under Pod Security's `restricted`, without a token, and with exactly the GPUs that it asks for."""
     container: Object = {
         "name": CONTAINER,
-        "image": spec.image,
-        "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
         "ports": [{"name": "http", "containerPort": spec.port}],
-        "resources": inside.amounts_of(spec.vcpus, spec.memory_gib, spec.gpus, spec.resource_name),
         "readinessProbe": {"httpGet": {"path": spec.readiness, "port": spec.port}, "periodSeconds": 2},
-        "securityContext": inside.CONTAINER_SECURITY,
-        "volumeMounts": [
-            {"name": "home", "mountPath": spec.home},
-            inside.shared_memory_mount(),
-        ],
-        **({"command": list(spec.command)} if spec.command else {}),
-        **({"args": list(spec.arguments)} if spec.arguments else {}),
     }
-    body = {
-        "containers": [container],
-        "restartPolicy": "Always",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
-        "securityContext": inside.pod_security(spec.user, chooses_users=chooses_users),
-        "volumes": [
-            {"name": "home", "persistentVolumeClaim": {"claimName": spec.name}},
-            inside.shared_memory_volume(),
-        ],
-    }
+    claims = {"home": (spec.name, spec.home)}
+    body = inside.pod_spec(spec, container, restart="Always", claims=claims, chooses_users=chooses_users)
     return _object(spec, "v1", "Pod", body)

@@ -1,10 +1,22 @@
 """What environments and jobs share: where they are, how their objects are made, and as what their containers run."""
 
-from typing import Any
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeVar
 
-from gpuaas.core.errors import Permanent, QuotaRefused
-from gpuaas.providers.base import WorkspaceRef
-from gpuaas.providers.kubeapi import namespaces, pods
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
+from gpuaas.providers.base import (
+    Change,
+    Connection,
+    EnvironmentSpec,
+    JobSpec,
+    StepOutcome,
+    StepSpec,
+    WorkspaceRef,
+    step_require,
+)
+from gpuaas.providers.base.steps import Provisioner
+from gpuaas.providers.kubeapi import names, namespaces, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
 
 # waiting does not help: something of the image or the definition is wrong
@@ -12,6 +24,36 @@ HOPELESS = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "Create
 CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 LOG_BYTES = 200_000
 SHARED_MEMORY = "shared-memory"
+InsideSpec = EnvironmentSpec | JobSpec
+SpecT = TypeVar("SpecT", EnvironmentSpec, JobSpec)
+
+
+class Inside(Provisioner[SpecT]):
+    """changes: with their steps. Where the namespace is gone, those of a deletion have nothing to do."""
+
+    name = "kubernetes"
+    changes: ClassVar[Mapping[Change, tuple[StepSpec, ...]]]
+
+    def __init__(self, connection: Connection, api: Api, *, chooses_users: bool) -> None:
+        super().__init__(connection)
+        self._api, self._chooses_users = api, chooses_users
+
+    def steps(self, change: Change, spec: SpecT) -> tuple[StepSpec, ...]:
+        del spec
+        return self.changes[change]
+
+    def perform(self, change: Change, spec: SpecT, step: str) -> StepOutcome:
+        deeds = self.deeds()
+        do = step_require({each.key: deeds[each] for each in self.changes[change]}, step)
+        if is_there(self._api, spec.workspace):
+            return do(spec)
+        if step in {each.key for each in self.changes[Change.DELETE]}:
+            return StepOutcome(done=True, detail="nothing of it is at the site")
+        raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
+
+    @abstractmethod
+    def deeds(self) -> Mapping[StepSpec, Callable[[SpecT], StepOutcome]]:
+        """What each step does in the namespace."""
 
 
 def is_there(api: Api, workspace: WorkspaceRef) -> bool:
@@ -34,27 +76,61 @@ def create(api: Api, collection: str, body: Object) -> None:
         raise QuotaRefused(pods.refusal_in_words(error.message)) from error
 
 
-def amounts_of(vcpus: int, memory_gib: int, gpus: int, resource_name: str) -> Object:
-    """Requests and limits alike."""
-    amounts = {"cpu": str(vcpus), "memory": f"{memory_gib}Gi"} | ({resource_name: str(gpus)} if gpus else {})
-    return {"limits": amounts, "requests": amounts}
+# -- manifests -----------------------------------------------------------------------------------------------------
 
 
-def pod_security(user: int, *, chooses_users: bool) -> Object:
-    """By Pod Security's `restricted`. chooses_users: False where the site chooses the account itself."""
+def object_of(spec: InsideSpec, label: str, api: str, kind: str, body: Object) -> Object:
+    """Without the label of the workspace: the steps of that delete what has it and is not theirs."""
+    labels = {names.MANAGED_BY: names.MANAGER, label: str(spec.id)}
+    metadata = {"name": spec.name, "namespace": spec.workspace.external_name, "labels": labels}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": body}
+
+
+def pod_spec(
+    spec: InsideSpec,
+    container: Object,
+    *,
+    restart: str,
+    claims: Mapping[str, tuple[str, str]],
+    chooses_users: bool,
+) -> Object:
+    """Under Pod Security's `restricted`, without a token, and with exactly the GPUs that it asks for.
+
+    container: what it has besides; its name at least. claims: by the name of the volume, that of the claim and where it is
+    mounted. chooses_users: False where the site chooses the account itself.
+    """
+    mounts = [{"name": name, "mountPath": path} for name, (_, path) in claims.items()]
+    volumes = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, (claim, _) in claims.items()
+    ]
+    amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
+    amounts |= {spec.resource_name: str(spec.gpus)} if spec.gpus else {}
     context: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if chooses_users:
-        context |= {"runAsUser": user, "fsGroup": user, "fsGroupChangePolicy": "OnRootMismatch"}
-    return context
+        context |= {"runAsUser": spec.user, "fsGroup": spec.user, "fsGroupChangePolicy": "OnRootMismatch"}
+    container = {
+        **container,
+        "image": spec.image,
+        "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
+        "resources": {"limits": amounts, "requests": amounts},
+        "securityContext": CONTAINER_SECURITY,
+        # what processes of one program share; its memory counts as the container's
+        "volumeMounts": [*mounts, {"name": SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
+        **({"command": list(spec.command)} if spec.command else {}),
+        **({"args": list(spec.arguments)} if spec.arguments else {}),
+    }
+    return {
+        "containers": [container],
+        "restartPolicy": restart,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
+        "securityContext": context,
+        "volumes": [*volumes, {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
+    }
 
 
-# what processes of one program share; its memory counts as the container's
-def shared_memory_mount() -> Object:
-    return {"name": SHARED_MEMORY, "mountPath": "/dev/shm"}  # noqa: S108
-
-
-def shared_memory_volume() -> Object:
-    return {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}
+# -- what is there -------------------------------------------------------------------------------------------------
 
 
 def container_of(pod: Object, name: str) -> Object:
@@ -67,3 +143,8 @@ def waiting_of(container: Object) -> Object:
     """ContainerCreating is no reason, but the beginning."""
     found: Object = (container.get("state") or {}).get("waiting") or {}
     return found if found.get("reason") != "ContainerCreating" else {}
+
+
+def waits_for(waiting: Object, spec: InsideSpec) -> str:
+    """waiting: as `waiting_of` finds it."""
+    return f"{waiting.get('reason')}: {waiting.get('message', spec.image)}"[:300]

@@ -4,23 +4,22 @@ Its pods carry no label of the portal's: the guards admit none on what a control
 which no member can claim.
 """
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
     Change,
-    Connection,
     JobPhase,
     Jobs,
     JobSpec,
     ObservedJob,
     StepOutcome,
     StepSpec,
-    step_require,
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import demand, ending, names, pods, release
-from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import inside
 
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
@@ -31,26 +30,11 @@ OWNER = "batch.kubernetes.io/job-name"
 DEADLINE = "DeadlineExceeded"
 
 
-class KubernetesJobs(Jobs):
-    name, changes = "kubernetes", STEPS
+class KubernetesJobs(inside.Inside[JobSpec], Jobs):
+    changes = STEPS
 
-    def __init__(self, connection: Connection, api: Api, *, chooses_users: bool) -> None:
-        super().__init__(connection)
-        self._api, self._chooses_users = api, chooses_users
-
-    def steps(self, change: Change, spec: JobSpec) -> tuple[StepSpec, ...]:
-        del spec
-        return STEPS[change]
-
-    def perform(self, change: Change, spec: JobSpec, step: str) -> StepOutcome:
-        do = step_require(
-            {each.key: self._start if each is START else self._stop for each in STEPS[change]}, step
-        )
-        if inside.is_there(self._api, spec.workspace):
-            return do(spec)
-        if step == STOP.key:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
-        raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
+    def deeds(self) -> Mapping[StepSpec, Callable[[JobSpec], StepOutcome]]:
+        return {START: self._start, STOP: self._stop}
 
     def observe(self, spec: JobSpec) -> ObservedJob:
         job = self._job(spec) if inside.is_there(self._api, spec.workspace) else None
@@ -153,10 +137,10 @@ def seen(job: Object, attempts: list[Object], spec: JobSpec) -> ObservedJob:
     if "running" in (container.get("state") or {}):
         return ObservedJob(JobPhase.RUNNING, **facts)
     reason = str(waits.get("reason", ""))
-    words = f"{reason}: {waits.get('message', spec.image)}"[:300] if waits else ""
+    words = inside.waits_for(waits, spec) if waits else pods.consumer(newest).waiting_for
     return ObservedJob(
         JobPhase.WAITING,
-        detail=words or pods.consumer(newest).waiting_for or "it starts",
+        detail=words or "it starts",
         reason=reason,
         hopeless=reason in inside.HOPELESS,
         **facts,
@@ -225,36 +209,11 @@ def job_of(spec: JobSpec, *, chooses_users: bool = True) -> Object:
         "template": {"spec": _pod_spec(spec, chooses_users=chooses_users)},
         **({"activeDeadlineSeconds": spec.deadline_seconds} if spec.deadline_seconds else {}),
     }
-    metadata = {
-        "name": spec.name,
-        "namespace": spec.workspace.external_name,
-        "labels": {names.MANAGED_BY: names.MANAGER, names.JOB: str(spec.id)},
-    }
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": body}
+    return inside.object_of(spec, names.JOB, "batch/v1", "Job", body)
 
 
 def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
-    """Under Pod Security's `restricted`, without a token, and with exactly the GPUs that it asks for."""
-    mounts, volumes = [inside.shared_memory_mount()], [inside.shared_memory_volume()]
-    if spec.volume:
-        mounts.append({"name": "volume", "mountPath": spec.mount})
-        volumes.append({"name": "volume", "persistentVolumeClaim": {"claimName": spec.volume}})
-    container: Object = {
-        "name": CONTAINER,
-        "image": spec.image,
-        "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
-        "resources": inside.amounts_of(spec.vcpus, spec.memory_gib, spec.gpus, spec.resource_name),
-        "securityContext": inside.CONTAINER_SECURITY,
-        "volumeMounts": mounts,
-        **({"command": list(spec.command)} if spec.command else {}),
-        **({"args": list(spec.arguments)} if spec.arguments else {}),
-    }
-    return {
-        "containers": [container],
-        "restartPolicy": "Never",
-        "automountServiceAccountToken": False,
-        "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
-        "securityContext": inside.pod_security(spec.user, chooses_users=chooses_users),
-        "volumes": volumes,
-    }
+    claims = {"volume": (spec.volume, spec.mount)} if spec.volume else {}
+    return inside.pod_spec(
+        spec, {"name": CONTAINER}, restart="Never", claims=claims, chooses_users=chooses_users
+    )

@@ -1,7 +1,6 @@
 """Environments at a simulated site: a pod and a claim each, under the same quota as what the tenant makes."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
@@ -15,12 +14,10 @@ from gpuaas.providers.base import (
     ObservedEnvironment,
     StepOutcome,
     StepSpec,
-    step_require,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.sandbox import rooms
+from gpuaas.providers.sandbox import inside, rooms
 from gpuaas.providers.sandbox.claims import claim_admit, claim_end
-from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -37,26 +34,15 @@ STEPS = {
 }
 
 
-class SandboxEnvironments(Environments):
-    name, changes = "sandbox", STEPS
+class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
+    noun, changes = "environment", STEPS
 
-    def steps(self, change: Change, spec: EnvironmentSpec) -> tuple[StepSpec, ...]:
-        del spec
-        return STEPS[change]
-
-    def perform(self, change: Change, spec: EnvironmentSpec, step: str) -> StepOutcome:
-        do = step_require({each.key: DO[each.key] for each in STEPS[change]}, step)
-        with self._site(f"environment-{change}:{step}") as site:
-            room = _room(site, spec)
-            if room is not None:
-                return do(site, room, spec)
-        if step in {STOP.key, REMOVE.key}:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
-        raise NotFound(f"{spec.workspace.external_name} is not at the site")
+    def deeds(self) -> Mapping[StepSpec, Do]:
+        return {HOME: _home, START: _start, READY: _ready, STOP: _stop, REMOVE: _remove}
 
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
-        with self._site("environment-observe") as site:
-            pod = _pod(site, spec)
+        with self.place("observe", spec) as (site, room):
+            pod = _pod(room, spec)
             if pod is None:
                 return ObservedEnvironment(exists=False)
             ready = _is_ready(site, pod)
@@ -64,8 +50,8 @@ class SandboxEnvironments(Environments):
             return ObservedEnvironment(exists=True, ready=ready, detail=waits, node=pod.node_name)
 
     def reach(self, spec: EnvironmentSpec) -> Carry:
-        with self._site("environment-reach") as site:
-            pod = _pod(site, spec)
+        with self.place("reach", spec) as (site, room):
+            pod = _pod(room, spec)
             if pod is None or not _is_ready(site, pod):
                 raise NotFound("it does not run, so nothing answers")
             use = {
@@ -75,8 +61,8 @@ class SandboxEnvironments(Environments):
         return partial(rooms.answer, spec.name, use)
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
-        with self._site("environment-log") as site:
-            pod = _pod(site, spec)
+        with self.place("log", spec) as (_, room):
+            pod = _pod(room, spec)
         if pod is None or pod.scheduled_at is None:
             raise NotFound("it does not run, so it has written nothing")
         text = [
@@ -85,21 +71,8 @@ class SandboxEnvironments(Environments):
         ]
         return "\n".join(text[-lines:])
 
-    @contextmanager
-    def _site(self, verb: str) -> Iterator[SandboxSite]:
-        with call(self.connection, verb), site_write(self.connection.site_id) as site:
-            advance(site, now=clock.now())
-            yield site
 
-
-def _room(site: SandboxSite, spec: EnvironmentSpec) -> SandboxNamespace | None:
-    ref = spec.workspace
-    rooms = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id, gone_at=None)
-    return rooms.first()
-
-
-def _pod(site: SandboxSite, spec: EnvironmentSpec) -> SandboxPod | None:
-    room = _room(site, spec)
+def _pod(room: SandboxNamespace | None, spec: EnvironmentSpec) -> SandboxPod | None:
     return room.pods.filter(name=spec.name, finished_at=None).first() if room is not None else None
 
 
@@ -150,12 +123,3 @@ def _remove(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) ->
     for claim in room.claims.filter(name=spec.name):
         claim_end(claim)
     return DONE
-
-
-DO: dict[str, Do] = {
-    "home": _home,
-    "start": _start,
-    "ready": _ready,
-    "stop": _stop,
-    "remove": _remove,
-}

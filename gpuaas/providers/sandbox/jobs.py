@@ -5,8 +5,7 @@ much memory, and an image with `missing` in its name cannot be had.
 """
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from gpuaas.core import clock
@@ -19,11 +18,9 @@ from gpuaas.providers.base import (
     ObservedJob,
     StepOutcome,
     StepSpec,
-    WorkspaceRef,
-    step_require,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.sandbox.dials import call, site_write
+from gpuaas.providers.sandbox import inside
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -35,26 +32,14 @@ SLEEP, EXIT = re.compile(r"\bsleep (\d{1,6})\b"), re.compile(r"\bexit (\d{1,3})\
 OOM, MISSING = "oom", "missing"
 
 
-class SandboxJobs(Jobs):
-    name, changes = "sandbox", STEPS
+class SandboxJobs(inside.Inside[JobSpec], Jobs):
+    noun, changes = "job", STEPS
 
-    def steps(self, change: Change, spec: JobSpec) -> tuple[StepSpec, ...]:
-        del spec
-        return STEPS[change]
-
-    def perform(self, change: Change, spec: JobSpec, step: str) -> StepOutcome:
-        do = step_require({each.key: DO[each.key] for each in STEPS[change]}, step)
-        with self._site(f"job-{change}:{step}") as site:
-            room = room_at(site, spec.workspace)
-            if room is not None:
-                return do(site, room, spec)
-        if step == STOP.key:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
-        raise NotFound(f"{spec.workspace.external_name} is not at the site")
+    def deeds(self) -> Mapping[StepSpec, Do]:
+        return {START: _start, STOP: _stop}
 
     def observe(self, spec: JobSpec) -> ObservedJob:
-        with self._site("job-observe") as site:
-            room = room_at(site, spec.workspace)
+        with self.place("observe", spec) as (site, room):
             job = room.jobs.filter(name=spec.name).first() if room is not None else None
             if room is None or job is None:
                 return ObservedJob(JobPhase.GONE)
@@ -62,8 +47,7 @@ class SandboxJobs(Jobs):
             return _seen(room, job, spec)
 
     def log(self, spec: JobSpec, *, lines: int) -> str:
-        with self._site("job-log") as site:
-            room = room_at(site, spec.workspace)
+        with self.place("log", spec) as (_, room):
             job = room.jobs.filter(name=spec.name).first() if room is not None else None
             pod = (
                 room.pods.filter(name=_pod_name(job)).first()
@@ -82,18 +66,6 @@ class SandboxJobs(Jobs):
             f"{pod.scheduled_at + timedelta(seconds=each):%H:%M:%S} at work" for each in range(1, passed + 1)
         ]
         return "\n".join(text[-lines:])
-
-    @contextmanager
-    def _site(self, verb: str) -> Iterator[SandboxSite]:
-        with call(self.connection, verb), site_write(self.connection.site_id) as site:
-            advance(site, now=clock.now())
-            yield site
-
-
-def room_at(site: SandboxSite, workspace: WorkspaceRef) -> SandboxNamespace | None:
-    """The namespace of a workspace, while it stays."""
-    name, owner = workspace.external_name, workspace.id
-    return SandboxNamespace.objects.filter(site=site, name=name, owner=owner, gone_at=None).first()
 
 
 def _start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutcome:
@@ -117,9 +89,6 @@ def _stop(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutco
         return StepOutcome(done=False, detail="it is ending")
     job.delete()
     return StepOutcome(done=True, detail="nothing of it is left")
-
-
-DO: dict[str, Do] = {"start": _start, "stop": _stop}
 
 
 def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
