@@ -10,8 +10,9 @@ from frontend.forms.clusters import VersionForm, field_of, posted_of
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
-from gpuaas.environments.definition import IDLE_MOST, LABELS, MOST, Definition
+from gpuaas.environments.definition import IDLE_MOST, Definition
 from gpuaas.environments.states import Access
+from gpuaas.workspaces.room import LABELS, MOST
 
 Choices = Sequence[tuple[str, str]]
 START = "parameters."

@@ -8,7 +8,8 @@ from django import forms
 
 from frontend.forms import WHOLE, Form, RequiredText, choices_set
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.order import DEADLINE_MOST, LABELS, MOST, RETRIES_MOST, USUAL
+from gpuaas.jobs.order import DEADLINE_MOST, RETRIES_MOST, USUAL
+from gpuaas.workspaces.room import LABELS, MOST
 
 Choices = Sequence[tuple[str, str]]
 LINES = {"rows": 3, "spellcheck": "false"}
@@ -140,7 +141,7 @@ class JobForm(Form):
         return {name: value for name, value in self.cleaned_data.items() if name != "workspace"}
 
     def sizes(self) -> list[forms.BoundField]:
-        return [self[name] for name in MOST]
+        return [self[name] for name in Job.asks]
 
 
 def again(row: Job) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from frontend.place import ProjectPlace
 from frontend.presenters import held, operations
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
-from gpuaas.environments.definition import LABELS, definition_read
+from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
 from gpuaas.environments.selectors import address_of, hours_of, operations_of, use_of
 from gpuaas.environments.services.idle import USE
@@ -20,7 +20,7 @@ from gpuaas.environments.states import Access, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import room_of
+from gpuaas.workspaces.room import LABELS, room_of
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState

@@ -42,7 +42,7 @@ from gpuaas.environments.selectors import (
     use_of,
 )
 from gpuaas.environments.services.access import is_guest, open_require
-from gpuaas.environments.spec import environments_offered
+from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import LIVE, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
@@ -110,7 +110,7 @@ def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
             for kind in kinds_offered()
         ],
         "ready": bool(_choices(here, rooms)),
-        "without": sorted({room.site.slug for room in rooms if not environments_offered(room.site)}),
+        "without": sorted({room.site.slug for room in rooms if not ENVIRONMENTS.is_offered(room.site)}),
         "workspaces_url": reverse("frontend:workspaces", args=[here.project.slug]),
         "crumbs": trail(here, Crumb("New")),
     }
@@ -169,7 +169,7 @@ def _ready(here: ProjectPlace) -> list[Workspace]:
 
 def _choices(here: ProjectPlace, rooms: list[Workspace]) -> list[Workspace]:
     """Those in which the reader can order one."""
-    return [room for room in rooms if environments_offered(room.site) and may_run(room, here)]
+    return [room for room in rooms if ENVIRONMENTS.is_offered(room.site) and may_run(room, here)]
 
 
 def environment_at(here: ProjectPlace, environment: uuid.UUID, permission: Permission) -> Environment:

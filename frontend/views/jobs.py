@@ -19,7 +19,7 @@ from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.jobs import services
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import job_get_for, jobs_for
-from gpuaas.jobs.spec import jobs_offered
+from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import LIVE, JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
@@ -124,7 +124,7 @@ def _rooms(here: ProjectPlace) -> dict[str, Workspace]:
     """Workspaces in which the reader can submit one, by their id."""
     states = [WorkspaceState(state) for state in ALLOWED[Verb.RUN].states]
     rows = workspaces_for(**here.given, states=states)
-    return {str(room.pk): room for room in rows if jobs_offered(room.site) and may_run(room, here)}
+    return {str(room.pk): room for room in rows if JOBS.is_offered(room.site) and may_run(room, here)}
 
 
 def job_at(here: ProjectPlace, job: uuid.UUID, permission: Permission) -> Job:

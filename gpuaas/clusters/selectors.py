@@ -28,9 +28,10 @@ from gpuaas.clusters.states import LIVE, ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.selectors import seen_by
 from tenants.actors import SYSTEM, Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import (
@@ -40,7 +41,7 @@ from tenants.roles import (
     Permission,
     roles_with,
 )
-from tenants.selectors import platform_require, project_require, projects_for
+from tenants.selectors import platform_require, project_require
 
 HISTORY = timedelta(days=90)
 ORDERED = (TemplateState.ACTIVE, TemplateState.DEPRECATED)
@@ -175,17 +176,10 @@ def clusters_for(
     search: str = "",
 ) -> QuerySet[Cluster]:
     """Those that the actor may see, newest first; template and site by their slugs, search in the name."""
-    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
-    rows = clusters_loaded().filter(project__in=seen)
-    if project is not None:
-        rows = rows.filter(project=project)
-    if states is not None:
-        rows = rows.filter(state__in=list(states))
+    rows = seen_by(actor, clusters_loaded(), project=project, states=states, search=search)
     if template:
         rows = rows.filter(template_version__template__slug=template)
-    if site:
-        rows = rows.filter(site__slug=site)
-    return searched(rows, search) if search else rows
+    return rows.filter(site__slug=site) if site else rows
 
 
 def cluster_get_for(

@@ -17,7 +17,7 @@ from gpuaas.core.outside import outside_transaction
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.door.ways import pass_on
 from gpuaas.environments.models import Environment
-from gpuaas.environments.spec import environments_at, spec_of
+from gpuaas.environments.spec import ENVIRONMENTS, spec_of
 from gpuaas.providers.base import Address, Carry
 
 SECONDS, MOST = 10, 1 << 20
@@ -51,7 +51,7 @@ def told_by(row: Environment) -> Told:
     if read is None:
         return Told()
     outside_transaction()
-    site = environments_at(row.site)
+    site = ENVIRONMENTS.at(row.site)
     if site is None:
         raise NotFound("the site offers no environments")
     spec = spec_of(row)

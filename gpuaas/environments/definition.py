@@ -8,19 +8,18 @@ from typing import Any, Final
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Schema, Unfit, document_check, schema_compile
 from gpuaas.environments.states import Access
+from gpuaas.workspaces.room import LABELS, MOST
 
 VARIABLE: Final = r"^[A-Z][A-Z0-9_]{0,63}=.*$"
 # $(NAME) of command and arguments is the value of a variable, and each parameter is one
 PARAMETER = re.compile(r"[a-z][a-z0-9_]{0,39}")
 PATH: Final = r"^/[A-Za-z0-9._/-]*$"
 IMAGE: Final = r"^[a-z0-9][A-Za-z0-9._:/@-]*$"
-MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384, "home_gib": 65536}
 # what tells when it was last used: people at the door alone, or besides an API of what runs
 ACTIVITIES = ("connections", "jupyter", "code-server")
 IDLE_MOST = 720
 # where a document does not say: those who are not of the workspace come in by an operator's leave alone
 USUAL_ACCESS = [Access.WORKSPACE.value, Access.PRIVATE.value]
-LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB", "home_gib": "Home in GiB"}
 
 
 def _lines(title: str, **items: Any) -> Schema:

@@ -1,18 +1,16 @@
 """Kinds of environments and their versions; environments, their operations and their logs."""
 
 import secrets
-from datetime import datetime
 
 from django.db import models
 from django.db.models import Q
 
-from gpuaas.catalog.models import GpuPool, Site
+from gpuaas.catalog.models import Site
 from gpuaas.core.claims import Claimable
-from gpuaas.core.ids import short
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
-from gpuaas.lifecycle.models import Provisioned
+from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
@@ -64,29 +62,24 @@ def label_new() -> str:
     return secrets.token_hex(16)
 
 
-class Environment(Provisioned):
-    """Something to work in, inside what its workspace bought; it ends with it. project and site are the workspace's.
+class Environment(Inside):
+    """Something to work in, inside what its workspace bought.
 
-    pool: of its GPUs, null without any. observed: node, restarts, detail. label: of its host at the door, which nobody can
+    observed: node, restarts, detail. label: of its host at the door, which nobody can
     guess. last_used_at: when somebody last was in by the door, to the minute. idle_hours: without use, after which it is
     stopped, as its tenant chose; null = the kind's. kept_until: until then it is not stopped for that. access: who may open
     it by the door, one of those that its kind allows.
     """
 
+    prefix, asks = "env", (*Inside.asks, "home_gib")
+
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="environments")
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="environments")
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="environments")
     made_of = models.ForeignKey(KindVersion, on_delete=models.PROTECT, related_name="environments")
-    name = models.CharField(max_length=40)
     state = models.CharField(max_length=16, choices=EnvironmentState, default=EnvironmentState.REQUESTED)
     parameters = models.JSONField(default=dict, blank=True)
-    pool = models.ForeignKey(GpuPool, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
-    gpus = models.PositiveIntegerField(default=0)
-    vcpus = models.PositiveIntegerField()
-    memory_gib = models.PositiveIntegerField()
     home_gib = models.PositiveIntegerField()
-    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
-    failure = models.CharField(max_length=500, blank=True)
     label = models.CharField(max_length=32, null=True, default=label_new, editable=False)  # noqa: DJ001  none of the last release's
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     idle_hours = models.PositiveIntegerField(null=True, blank=True)
@@ -94,10 +87,8 @@ class Environment(Provisioned):
     access = models.CharField(
         max_length=16, choices=Access, default=Access.WORKSPACE, db_default=Access.WORKSPACE.value
     )
-    # what a lease of its own would need
-    deleted_after = enforce_at = None
 
-    class Meta(Provisioned.Meta):
+    class Meta(Inside.Meta):
         constraints = [
             models.UniqueConstraint(
                 fields=["workspace", "name"],
@@ -110,19 +101,6 @@ class Environment(Provisioned):
             ),
         ]
         indexes = [models.Index(fields=["project", "-id"], name="environment_project_idx")]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def lease_ends_at(self) -> datetime:  # type: ignore[override]
-        """It has no lease of its own."""
-        return self.workspace.lease_ends_at
-
-    @property
-    def external_name(self) -> str:
-        """Of its objects at the site, made only from our id and name, so that a lost answer is found again."""
-        return f"env-{short(self.id)}-{self.name}"
 
 
 class EnvironmentTransition(TransitionRow):

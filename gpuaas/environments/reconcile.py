@@ -3,31 +3,28 @@
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any
 
 from gpuaas.core import claims, clock
 from gpuaas.core.claims import claimed
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import GpuaasError, NotFound, Permanent
-from gpuaas.core.outside import outside_transaction
+from gpuaas.core.errors import GpuaasError, NotFound
 from gpuaas.environments.models import (
     Environment,
     EnvironmentLog,
-    EnvironmentOperation,
-    EnvironmentStep,
     EnvironmentUse,
 )
 from gpuaas.environments.services.idle import USE
 from gpuaas.environments.services.rows import ENVIRONMENT
-from gpuaas.environments.spec import FOR_SPEC, environments_at, spec_of
+from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.environments.states import CHANGING, EnvironmentState
-from gpuaas.lifecycle import visits
+from gpuaas.lifecycle import inside, visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
+from gpuaas.lifecycle.inside import Look, Record
 from gpuaas.lifecycle.kind import conditions_write
-from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.operations import StepRow
 from gpuaas.providers.base import Change, Environments, EnvironmentSpec, ObservedEnvironment
 
 S = EnvironmentState
@@ -35,27 +32,12 @@ LOOK_AGAIN = timedelta(seconds=60)
 LINES = 200
 RUNNING = "Running"  # the condition of one that was ready once
 ENDS = {S.CREATING: S.READY, S.STOPPING: S.STOPPED, S.STARTING: S.READY, S.DELETING: S.DELETED}
-RECORD: visits.Record[Environment] = visits.Record(ENVIRONMENT, "project", *FOR_SPEC)
+RECORD: Record[Environment, Environments, EnvironmentSpec] = Record(ENVIRONMENT, ENVIRONMENTS, CHANGING)
+Visit = inside.Visit[Environment, Environments, EnvironmentSpec]
+Action = Begin | StepRow | Finish | Look | CleanUp | Rest
 
 
-@dataclass(frozen=True)
-class Job:
-    row: Environment
-    operation: EnvironmentOperation | None
-    steps: tuple[EnvironmentStep, ...]
-    driver: Environments
-    spec: EnvironmentSpec
-
-
-@dataclass(frozen=True)
-class Look:
-    """See whether it runs, and start it again if nothing of it does."""
-
-
-Action = Begin | EnvironmentStep | Finish | Look | CleanUp | Rest
-
-
-def plan(state: S, pending: Sequence[EnvironmentStep]) -> Action:
+def plan(state: S, pending: Sequence[StepRow]) -> Action:
     """`pending`: steps that are not done, in order."""
     match state:
         case S.REQUESTED:
@@ -72,97 +54,64 @@ def plan(state: S, pending: Sequence[EnvironmentStep]) -> Action:
 
 def run(environment_id: uuid.UUID) -> None:
     """Brings one environment as far as possible now. Safe to call at any time, in any number of processes."""
-    visits.visit(ENVIRONMENT, environment_id, _work)
+    RECORD.run(environment_id, _plan, _act, _give_up)
 
 
-def _work(row: Environment) -> None:
-    more = True
-    while more:
-        job = _job(row)
-        pending = [step for step in job.steps if step.state != StepState.DONE]
-        action = plan(S(job.row.state), pending)
-        more = visits.attempt(partial(_act, job, action), partial(_refused, job, action))
+def _plan(visit: Visit) -> Action:
+    return plan(S(visit.row.state), visit.pending)
 
 
-def _job(claimed_row: Environment) -> Job:
-    row = visits.row_again(ENVIRONMENT.rows.select_related("project", *FOR_SPEC), claimed_row)
-    operation = row.operations.filter(finished_at=None).prefetch_related("steps").first()
-    outside_transaction()
-    found = environments_at(row.site)
-    if found is None:
-        raise Permanent(f"the site {row.site.slug} offers no environments")
-    return Job(row, operation, tuple(operation.steps.all()) if operation else (), found, spec_of(row))
-
-
-def _act(job: Job, action: Action) -> bool:
-    """True = continue; False = the claim was released."""
+def _act(visit: Visit, action: Action) -> bool:
     match action:
         case Begin():
-            with RECORD.guarded(job) as row:
+            with RECORD.guarded(visit) as row:
                 ENVIRONMENT.move(row, S.CREATING)
             return True
         case Finish(state=state):
-            _finish(job, state)
+            _finish(visit, state)
         case Look():
-            _look(job)
+            _look(visit)
         case CleanUp():
-            _clean_up(job)
-        case Rest(until=until):
-            RECORD.rest(job, until)
+            RECORD.clean_up(visit, Change.SUSPEND if visit.row.state == S.STOPPED else Change.DELETE)
         case _:
-            return _step(job, action)
+            return RECORD.act(visit, action)
     return False
 
 
-def _step(job: Job, step: EnvironmentStep) -> bool:
-    if step.state == StepState.WAITING:
-        step.state, step.started_at = StepState.RUNNING, clock.now()
-        with RECORD.guarded(job) as row:
-            step.save(update_fields=["state", "started_at"])
-            ENVIRONMENT.announce(row)
-    outcome = visits.step_perform_inside(job.driver, CHANGING[S(job.row.state)], job.spec, step.key)
-    if outcome.done:
-        RECORD.step_done(job, step, outcome.detail, visits.reachable())
-        return True
-    due_at = visits.soon(step.started_at)
-    RECORD.step_wait(job, step, outcome.detail, visits.reachable(), due_at=due_at)
-    return False
-
-
-def _finish(job: Job, state: S) -> None:
+def _finish(visit: Visit, state: S) -> None:
     """Once more after a while: what a late answer has left goes then."""
     moment = clock.now()
     changes: dict[str, Any] = {"deleted_at": moment}
     if state == S.READY:
-        changes = {"ready_at": job.row.ready_at or moment, "suspended_at": None}
-    with RECORD.guarded(job) as row:
-        RECORD.operation_end(job, moment, succeeded=True)
+        changes = {"ready_at": visit.row.ready_at or moment, "suspended_at": None}
+    with RECORD.guarded(visit) as row:
+        RECORD.operation_end(visit, moment, succeeded=True)
         conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING, USE))
         ENVIRONMENT.move(row, state, observed={}, **({} if state == S.STOPPED else changes))
         if state == S.READY:
             begun = {"used_at": moment, "since": moment, "due_at": moment, "unknown": ""}
             begun |= {"stop_at": None, "stopped_at": None}
             EnvironmentUse.objects.update_or_create(environment=row, defaults=begun)
-        row.due_at = job.row.due_at  # the transition has read the row anew
+        row.due_at = visit.row.due_at  # the transition has read the row anew
         claims.release(
             row, due_at=moment if state == S.READY else moment + visits.LEFTOVERS_AFTER, attempts=0
         )
         ENVIRONMENT.announce(row)
 
 
-def _look(job: Job) -> None:
-    seen = job.driver.observe(job.spec)
+def _look(visit: Visit) -> None:
+    seen = visit.driver.observe(visit.spec)
     detail = seen.detail
     if not seen.exists:
         detail = "nothing of it ran, so it is started again"
-        for step in job.driver.steps(Change.CREATE, job.spec):
-            outcome = visits.step_perform_inside(job.driver, Change.CREATE, job.spec, step.key)
+        for step in visit.driver.steps(Change.CREATE, visit.spec):
+            outcome = visit.perform(Change.CREATE, step.key)
             if not outcome.done:
                 detail = f"{detail}: {outcome.detail}" if outcome.detail else detail
                 break
         else:
-            seen = job.driver.observe(job.spec)
-    with RECORD.guarded(job) as row:
+            seen = visit.driver.observe(visit.spec)
+    with RECORD.guarded(visit) as row:
         facts = {key: value for key, value in asdict(seen).items() if key not in {"exists", "ready"}}
         news = row.observed != facts
         row.observed = facts
@@ -193,20 +142,8 @@ def _running(seen: ObservedEnvironment, detail: str) -> dict[str, Any]:
     }
 
 
-def _clean_up(job: Job) -> None:
-    change = Change.SUSPEND if job.row.state == S.STOPPED else Change.DELETE
-    for step in job.driver.steps(change, job.spec):
-        if not visits.step_perform_inside(job.driver, change, job.spec, step.key).done:
-            RECORD.rest(job, visits.soon())
-            return
-    RECORD.rest(job, None)
-
-
-def _refused(job: Job, action: Action, error: GpuaasError) -> None:
-    step = action if isinstance(action, EnvironmentStep) else None
-    words = error.message[:500]
-    fail = partial(RECORD.give_up, job, message=words, failure=words)
-    RECORD.refused(job, error, step=step, change=CHANGING.get(S(job.row.state)), fail=fail)
+def _give_up(visit: Visit, step: StepRow, words: str) -> None:
+    RECORD.give_up(visit, step, words, failure=words)
 
 
 # -- its log -------------------------------------------------------------------------------------------------------
@@ -219,7 +156,7 @@ def log_fetch(environment_id: uuid.UUID) -> bool:
 
 def _log_take(log: EnvironmentLog) -> bool:
     row = ENVIRONMENT.rows.select_related("project", *FOR_SPEC).get(pk=log.pk)
-    found = environments_at(row.site)
+    found = ENVIRONMENTS.at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")
     text = found.log(spec_of(row), lines=LINES).replace("\x00", "")

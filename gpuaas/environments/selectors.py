@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from gpuaas.core.errors import Invalid
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
     DoorKey,
@@ -19,13 +19,14 @@ from gpuaas.environments.models import (
     KindVersion,
 )
 from gpuaas.environments.states import LIVE, OFF, Access, EnvironmentState, KindState
+from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
 from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import Permission
-from tenants.selectors import platform_require, projects_for
+from tenants.selectors import platform_require
 
 
 def environments_loaded() -> QuerySet[Environment]:
@@ -51,13 +52,8 @@ def environments_for(
     search: str = "",
 ) -> QuerySet[Environment]:
     """Those that the actor may see, newest first."""
-    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
-    rows = environments_loaded().filter(project__in=seen, state__in=list(states))
-    if project is not None:
-        rows = rows.filter(project=project)
-    if workspace is not None:
-        rows = rows.filter(workspace=workspace)
-    return searched(rows, search) if search else rows
+    rows = seen_by(actor, environments_loaded(), project=project, states=states, search=search)
+    return rows.filter(workspace=workspace) if workspace is not None else rows
 
 
 def environment_get_for(

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gpuaas.core.errors import Invalid
+from gpuaas.jobs.models import Job
+from gpuaas.workspaces.room import size_check
 
-MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384}
-LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB"}
 USUAL: Final[dict[str, Any]] = {
     "command": (),
     "arguments": (),
@@ -38,8 +38,8 @@ def order_check(given: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("command", "arguments"):
         checked[name] = _words(name, found[name])
     checked["variables"] = _variables(found["variables"])
-    for name, most in MOST.items():
-        checked[name] = _whole(name, LABELS[name], found[name], 0 if name == "gpus" else 1, most)
+    for name in Job.asks:
+        checked[name] = size_check(name, found[name])
     checked["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
     deadline = found["deadline_seconds"]
     if deadline is not None:

@@ -6,7 +6,6 @@ How it ends is written before it is removed from the site, and it takes its part
 import random
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -14,18 +13,18 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import claims, clock
-from gpuaas.core.errors import GpuaasError, Permanent
-from gpuaas.core.outside import outside_transaction
-from gpuaas.jobs.models import Job, JobLog, JobOperation, JobStep
+from gpuaas.core.errors import GpuaasError
+from gpuaas.jobs.models import Job, JobLog
 from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
-from gpuaas.jobs.spec import FOR_SPEC, jobs_at, spec_of
+from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import CHANGING, JobState
-from gpuaas.lifecycle import visits
+from gpuaas.lifecycle import inside, visits
 from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
+from gpuaas.lifecycle.inside import Look, Record
 from gpuaas.lifecycle.kind import conditions_write
-from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.providers.base import Change, JobPhase, Jobs, JobSpec, ObservedJob
 from tenants.actors import SYSTEM
 
@@ -34,27 +33,12 @@ LOOK_MOST = timedelta(seconds=15)  # between two looks at one that runs
 LOG_LINES, LOG_MOST = 1000, 64 * 1024
 GONE = "it was removed at the site, not by the portal"
 OVER = frozenset({JobPhase.GONE, JobPhase.SUCCEEDED, JobPhase.FAILED})
-RECORD: visits.Record[Job] = visits.Record(JOB, "project", *FOR_SPEC)
+RECORD: Record[Job, Jobs, JobSpec] = Record(JOB, JOBS, CHANGING)
+Visit = inside.Visit[Job, Jobs, JobSpec]
+Action = StepRow | Finish | Look | CleanUp | Rest
 
 
-@dataclass(frozen=True)
-class Visit:
-    driver: Jobs
-    spec: JobSpec
-    row: Job
-    operation: JobOperation | None
-    steps: tuple[JobStep, ...]
-
-
-@dataclass(frozen=True)
-class Look:
-    """See what it does, and take what it has written."""
-
-
-Action = JobStep | Finish | Look | CleanUp | Rest
-
-
-def plan(state: S, pending: Sequence[JobStep], outcome: str) -> Action:
+def plan(state: S, pending: Sequence[StepRow], outcome: str) -> Action:
     """`pending`: steps that are not done, in order. outcome: of the row."""
     match state:
         case S.QUEUED:
@@ -71,58 +55,26 @@ def plan(state: S, pending: Sequence[JobStep], outcome: str) -> Action:
 
 def run(job_id: uuid.UUID) -> None:
     """Brings one job as far as possible now. Safe to call at any time, in any number of processes."""
-    visits.visit(JOB, job_id, _work)
+    RECORD.run(job_id, _plan, _act, _give_up)
 
 
-def _work(row: Job) -> None:
-    more = True
-    while more:
-        visit = _visit(row)
-        pending = [step for step in visit.steps if step.state != StepState.DONE]
-        action = plan(S(visit.row.state), pending, visit.row.outcome)
-        more = visits.attempt(partial(_act, visit, action), partial(_refused, visit, action))
-
-
-def _visit(claimed_row: Job) -> Visit:
-    row = visits.row_again(JOB.rows.select_related("project", *FOR_SPEC), claimed_row)
-    operation = row.operations.filter(finished_at=None).prefetch_related("steps").first()
-    outside_transaction()
-    found = jobs_at(row.site)
-    if found is None:
-        raise Permanent(f"the site {row.site.slug} runs no jobs")
-    return Visit(found, spec_of(row), row, operation, tuple(operation.steps.all()) if operation else ())
+def _plan(visit: Visit) -> Action:
+    return plan(S(visit.row.state), visit.pending, visit.row.outcome)
 
 
 def _act(visit: Visit, action: Action) -> bool:
-    """True = continue; False = the claim was released."""
     match action:
         case Finish(state=state):
             _finish(visit, state)
         case Look():
             return _look(visit)
         case CleanUp():
-            _clean_up(visit)
-        case Rest(until=until):
-            RECORD.rest(visit, until)
+            RECORD.clean_up(visit, Change.DELETE)
+        case StepRow(state=StepState.WAITING) if visit.row.state == S.ENDING:
+            RECORD.step_begin(visit, action, also=partial(_log_write, text=_log_of(visit)))
+            return RECORD.act(visit, action)
         case _:
-            return _step(visit, action)
-    return False
-
-
-def _step(visit: Visit, step: JobStep) -> bool:
-    if step.state == StepState.WAITING:
-        log = _log_of(visit) if visit.row.state == S.ENDING else None
-        step.state, step.started_at = StepState.RUNNING, clock.now()
-        with RECORD.guarded(visit) as row:
-            step.save(update_fields=["state", "started_at"])
-            _log_write(row, log)
-            JOB.announce(row)
-    outcome = visits.step_perform_inside(visit.driver, CHANGING[S(visit.row.state)], visit.spec, step.key)
-    if outcome.done:
-        RECORD.step_done(visit, step, outcome.detail, visits.reachable())
-        return True
-    due_at = visits.soon(step.started_at)
-    RECORD.step_wait(visit, step, outcome.detail, visits.reachable(), due_at=due_at)
+            return RECORD.act(visit, action)
     return False
 
 
@@ -199,27 +151,13 @@ def _finish(visit: Visit, state: S) -> None:
         JOB.announce(row)
 
 
-def _clean_up(visit: Visit) -> None:
-    for step in visit.driver.steps(Change.DELETE, visit.spec):
-        if not visits.step_perform_inside(visit.driver, Change.DELETE, visit.spec, step.key).done:
-            RECORD.rest(visit, visits.soon())
-            return
-    RECORD.rest(visit, None)
-
-
-def _refused(visit: Visit, action: Action, error: GpuaasError) -> None:
-    step = action if isinstance(action, JobStep) else None
-    fail = partial(_give_up, visit, message=error.message)
-    RECORD.refused(visit, error, step=step, change=CHANGING.get(S(visit.row.state)), fail=fail)
-
-
-def _give_up(visit: Visit, step: JobStep, *, message: str) -> None:
+def _give_up(visit: Visit, step: StepRow, words: str) -> None:
     """The site refuses to start it: it failed, once nothing of it is there."""
     with RECORD.guarded(visit) as row:
-        step.state, step.finished_at, step.detail = StepState.FAILED, clock.now(), message[:500]
+        step.state, step.finished_at, step.detail = StepState.FAILED, clock.now(), words
         step.save(update_fields=["state", "finished_at", "detail"])
         RECORD.operation_end(visit, clock.now(), succeeded=False)
-        end_begin(row, SYSTEM, S.FAILED, failure=message, cause="Refused")
+        end_begin(row, SYSTEM, S.FAILED, failure=words, cause="Refused")
         row.due_at = visit.row.due_at
         claims.release(row, due_at=clock.now(), attempts=0)
         JOB.wake(row)

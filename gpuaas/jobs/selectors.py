@@ -6,16 +6,16 @@ from typing import Any
 
 from django.db.models import QuerySet, Sum
 
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of
 from gpuaas.jobs.models import Job, JobLog
 from gpuaas.jobs.states import LIVE, JobState
+from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
 from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
-from tenants.selectors import projects_for
 
 # relations of what pages and serializers show
 SHOWN = (
@@ -37,11 +37,7 @@ def jobs_for(
     search: str = "",
 ) -> QuerySet[Job]:
     """Those that the actor may see, newest first."""
-    seen = projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
-    rows = jobs_loaded().filter(project__in=seen, state__in=list(states))
-    if project is not None:
-        rows = rows.filter(project=project)
-    return searched(rows, search) if search else rows
+    return seen_by(actor, jobs_loaded(), project=project, states=states, search=search)
 
 
 def job_get_for(

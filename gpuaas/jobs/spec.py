@@ -1,8 +1,7 @@
 """Converts our rows to the spec for a driver; and the part of a site's driver that runs jobs."""
 
-from gpuaas.catalog.models import Site
-from gpuaas.catalog.site import driver_of, kind_of
 from gpuaas.jobs.models import Job
+from gpuaas.lifecycle.inside import Part
 from gpuaas.providers.base import JobCapability, Jobs, JobSpec
 from gpuaas.workspaces.spec import ref_of
 
@@ -21,7 +20,7 @@ def spec_of(row: Job) -> JobSpec:
         arguments=tuple(row.arguments),
         variables=row.variables,
         **row.sizes,
-        resource_name=row.pool.resource_name if row.pool is not None and row.gpus else "",
+        resource_name=row.resource_name,
         volume=row.volume,
         mount=row.mount,
         user=USER,
@@ -30,12 +29,4 @@ def spec_of(row: Job) -> JobSpec:
     )
 
 
-def jobs_at(site: Site) -> Jobs | None:
-    """None where the site runs none."""
-    driver = driver_of(site)
-    return driver.jobs if isinstance(driver, JobCapability) else None
-
-
-def jobs_offered(site: Site) -> bool:
-    """Asks the driver's class, not the site."""
-    return issubclass(kind_of(site), JobCapability)
+JOBS: Part[Job, Jobs, JobSpec] = Part(JobCapability, "jobs", "runs no jobs", spec_of, FOR_SPEC)

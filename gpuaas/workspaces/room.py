@@ -13,7 +13,18 @@ from gpuaas.catalog.models import GpuPool
 from gpuaas.core.errors import Invalid, QuotaRefused
 from gpuaas.workspaces.models import Workspace
 
+# of an order
+MOST = {"gpus": 64, "vcpus": 1024, "memory_gib": 16384, "home_gib": 65536}
+LABELS = {"gpus": "GPUs", "vcpus": "vCPUs", "memory_gib": "Memory in GiB", "home_gib": "Home in GiB"}
 WORDS = {"vcpus": "vCPUs", "memory_gib": "GiB of memory", "home_gib": "GiB of storage"}
+
+
+def size_check(name: str, value: Any) -> int:
+    """Of an order's field. Raises Invalid at it."""
+    least = 0 if name == "gpus" else 1
+    if type(value) is not int or not least <= value <= MOST[name]:
+        raise Invalid.field(name, f"{LABELS[name]} must be a whole number from {least} to {MOST[name]:,}")
+    return value
 
 
 @dataclass(frozen=True)

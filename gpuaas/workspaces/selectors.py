@@ -12,9 +12,10 @@ from gpuaas.catalog.models import Node, Site
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.clock import now
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
+from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.lifecycle.visits import PROGRESSING
 from gpuaas.providers.base import ForeignWorkspace
 from gpuaas.workspaces.adoption_plan import Proposal, found_read, propose
@@ -89,18 +90,9 @@ def workspaces_for(
     search: str = "",
 ) -> QuerySet[Workspace]:
     """Workspaces that the actor may see, newest first; everything that a list shows costs 5 queries at any length."""
-    rows = workspaces_loaded().filter(
-        project__in=projects_for(actor=actor, permission=Permission.WORKSPACE_VIEW).order_by()
-    )
-    if project is not None:
-        rows = rows.filter(project=project)
-    if site is not None:
-        rows = rows.filter(site=site)
-    if states is not None:
-        rows = rows.filter(state__in=list(states))
-    if search:
-        rows = searched(rows, search, also=Q(adopted_name=search))
-    return rows
+    also, rows = Q(adopted_name=search), workspaces_loaded()
+    rows = seen_by(actor, rows, project=project, states=states, search=search, also=also)
+    return rows.filter(site=site) if site is not None else rows
 
 
 def workspace_role(*, actor: Actor, workspace: Workspace) -> AccessRole | None:

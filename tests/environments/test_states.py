@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuaas.core.errors import Conflict, QuotaRefused
 from gpuaas.environments.models import Environment, EnvironmentStep
-from gpuaas.environments.reconcile import Look, plan
+from gpuaas.environments.reconcile import plan
 from gpuaas.environments.services import (
     environment_delete,
     environment_restart,
@@ -19,6 +19,7 @@ from gpuaas.environments.services import (
 from gpuaas.environments.states import ALLOWED, CHANGING, MACHINE, EnvironmentState
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
 from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.inside import Look
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of

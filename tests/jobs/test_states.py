@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from gpuaas.catalog.models import GpuPool, GpuType
 from gpuaas.core.errors import Conflict
 from gpuaas.jobs.models import Job, JobStep
-from gpuaas.jobs.reconcile import Look, plan
+from gpuaas.jobs.reconcile import plan
 from gpuaas.jobs.services import job_cancel, job_delete, job_rerun, queue_start
 from gpuaas.jobs.states import ALLOWED, CHANGING, ENDED, MACHINE, JobState
 from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
 from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.inside import Look
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
 from gpuaas.workspaces.models import Workspace

@@ -10,7 +10,7 @@ import structlog
 from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import Environment
-from gpuaas.environments.spec import FOR_SPEC, environments_at, spec_of
+from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.providers.base import Address, Carry
 
 log = structlog.get_logger(__name__)
@@ -20,7 +20,7 @@ CONNECT_SECONDS, CHUNK = 10, 1 << 16
 def reach(environment_id: uuid.UUID) -> Address | Carry:
     """Raises NotFound where there is no way, and the errors of the site."""
     row = Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id).first()
-    site = environments_at(row.site) if row is not None else None
+    site = ENVIRONMENTS.at(row.site) if row is not None else None
     if row is None or site is None:
         raise NotFound("the site offers no environments")
     return site.reach(spec_of(row))

@@ -7,10 +7,9 @@ from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.ids import uuid7
 from gpuaas.core.queue import poke
 from gpuaas.core.schema import document_check
-from gpuaas.environments.definition import LABELS, MOST, definition_read
+from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
     Environment,
     EnvironmentKind,
@@ -18,16 +17,14 @@ from gpuaas.environments.models import (
     EnvironmentTransition,
 )
 from gpuaas.environments.selectors import newest_version
-from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit, steps_of
+from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit
+from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import EnvironmentState, OperationKind
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
-from gpuaas.workspaces.machines.services import run_require
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import room_of
-from gpuaas.workspaces.services.request import requester_of
-from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
-from gpuaas.workspaces.services.validation import name_validate
+from gpuaas.workspaces.room import room_of, size_check
+from gpuaas.workspaces.services.inside import place_take, workspace_awake
 from tenants.actors import Actor
 
 LOG_TASK = "environments.log"
@@ -60,9 +57,9 @@ def environment_create(
     definition.idle_hours_require(idle_hours)
     row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
     row.idle_hours, row.access = idle_hours, definition.access_require(access)
-    for size in MOST:
+    for size in row.asks:
         given = sizes.get(size)
-        setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
+        setattr(row, size, size_check(size, definition.sizes[size] if given is None else given))
     return _order(actor, workspace, row, name, gpu)
 
 
@@ -70,36 +67,27 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     """Another one of the same version, size and parameters, with an empty home of its own."""
     made_of = environment.made_of
     newest_version(EnvironmentKind.objects.get(pk=made_of.kind_id))
-    row = Environment(made_of=made_of, parameters=environment.parameters, idle_hours=environment.idle_hours)
-    row.access = environment.access
-    for size in MOST:
-        setattr(row, size, getattr(environment, size))
+    kept = {"parameters": environment.parameters, "idle_hours": environment.idle_hours}
+    row = Environment(made_of=made_of, access=environment.access, **kept, **environment.sizes)
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
     return _order(actor, environment.workspace, row, name, gpu)
 
 
 @transaction.atomic
 def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu: str) -> Environment:
-    """The workspace's row is locked, so that of two orders for the last GPU only one is accepted."""
-    run_require(actor, workspace, MAY)
-    place, moment = _awake(workspace), clock.now()
-    room = room_of(workspace=place)
-    row.id, row.name, row.created_at, row.due_at = uuid7(), name_validate(name), moment, moment
-    row.project, row.site, row.workspace = place.project, place.site, place
-    row.created_by = requester_of(actor)
-    row.pool = room.pool_of(gpu) if row.gpus else None
-    steps = steps_of(row, Change.CREATE)
-    if place.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
+    room = place_take(actor, workspace, row, name=name, gpu=gpu, what=MAY)
+    row.due_at = row.created_at
+    steps = ENVIRONMENTS.steps_of(row, Change.CREATE)
+    if row.workspace.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
         message = f"the workspace already has an environment called {row.name}"
         raise Conflict(message, detail={"field": "name"})
-    sizes = {size: getattr(row, size) for size in MOST}
-    room.refuse(row.pool, **sizes)
+    room.refuse(row.pool, **row.sizes)
     row.save(force_insert=True)
     EnvironmentTransition.objects.create(
         subject=row, old="", new=EnvironmentState.REQUESTED, actor=actor.name
     )
     ENVIRONMENT.operation_start(row, Change.CREATE, actor, steps=steps)
-    after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **sizes}
+    after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **row.sizes}
     after["access"] = str(row.access)
     ENVIRONMENT.audit(row, actor, "create", after=after)
     ENVIRONMENT.wake(row)
@@ -112,12 +100,11 @@ def environment_start(
 ) -> Environment:
     """A stopped one, or one that failed, as a retry. Refused where its workspace has no room for it now."""
     permit(actor, environment)
-    place = _awake(environment.workspace)
+    place = workspace_awake(environment.workspace)
     row = ENVIRONMENT.asked(actor, environment, Verb.RESUME, expected_version)
     if ENVIRONMENT.is_already(row, Verb.RESUME):
         return row
-    sizes = {size: getattr(row, size) for size in MOST}
-    room_of(workspace=place, besides=row).refuse(row.pool, **sizes)
+    room_of(workspace=place, besides=row).refuse(row.pool, **row.sizes)
     with ENVIRONMENT.changing(row, actor, "start"):
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
     return row
@@ -142,11 +129,11 @@ def environment_restart(
 ) -> Environment:
     """Ends it and starts it anew, with its home."""
     permit(actor, environment)
-    _awake(environment.workspace)
+    workspace_awake(environment.workspace)
     row = ENVIRONMENT.asked(actor, environment, Verb.RUN, expected_version)
     with ENVIRONMENT.changing(row, actor, "restart"):
         ENVIRONMENT.lead(row, actor, Change.RESUME, "")
-        steps = steps_of(row, Change.RESUME)
+        steps = ENVIRONMENTS.steps_of(row, Change.RESUME)
         ENVIRONMENT.operation_start(row, OperationKind.RESTART, actor, steps=steps)
     return row
 
@@ -166,20 +153,6 @@ def environment_log_ask(*, actor: Actor, environment: Environment) -> None:
     ENVIRONMENT.require(row, Verb.ENTER)
     EnvironmentLog.objects.update_or_create(environment=row, defaults={"due_at": clock.now(), "attempts": 0})
     poke(LOG_TASK, str(row.pk))
-
-
-def _awake(workspace: Workspace) -> Workspace:
-    """Its row, locked before any environment in it. Raises Conflict unless things may be started in it."""
-    row = workspace_lock(workspace.pk)
-    WORKSPACE.require(row, Verb.RUN)
-    return row
-
-
-def _size(name: str, value: Any) -> int:
-    least = 0 if name == "gpus" else 1
-    if type(value) is not int or not least <= value <= MOST[name]:
-        raise Invalid.field(name, f"{LABELS[name]} must be a whole number from {least} to {MOST[name]:,}")
-    return value
 
 
 def _parameters(schema: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

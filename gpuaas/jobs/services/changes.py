@@ -5,20 +5,17 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.ids import uuid7
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.order import order_check
 from gpuaas.jobs.services.queue import queue_poke
-from gpuaas.jobs.services.rows import JOB, MAY, permit, steps_of
+from gpuaas.jobs.services.rows import JOB, MAY, permit
+from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
-from gpuaas.workspaces.machines.services import run_require
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import Room, room_of
-from gpuaas.workspaces.services.request import requester_of
-from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
-from gpuaas.workspaces.services.validation import name_validate
+from gpuaas.workspaces.room import Room
+from gpuaas.workspaces.services.inside import place_take
 from tenants.actors import Actor
 
 S = JobState
@@ -44,21 +41,14 @@ def job_create(
 
 @transaction.atomic
 def _submit(actor: Actor, workspace: Workspace, row: Job, name: str, gpu: str) -> Job:
-    run_require(actor, workspace, MAY)
-    place = workspace_lock(workspace.pk)
-    WORKSPACE.require(place, Verb.RUN)
-    room = room_of(workspace=place)
-    row.id, row.name, row.created_at = uuid7(), name_validate(name), clock.now()
-    row.project, row.site, row.workspace = place.project, place.site, place
-    row.created_by = requester_of(actor)
-    row.pool = room.pool_of(gpu) if row.gpus else None
-    steps_of(row, Change.CREATE)
+    room = place_take(actor, workspace, row, name=name, gpu=gpu, what=MAY)
+    JOBS.steps_of(row, Change.CREATE)
     _refuse_what_never_fits(room, row)
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=S.QUEUED, actor=actor.name)
     JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes})
     JOB.announce(row)
-    queue_poke(place.pk)
+    queue_poke(workspace.pk)
     return row
 
 

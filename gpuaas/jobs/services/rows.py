@@ -1,12 +1,10 @@
 """What the frame has to know about jobs; and who may change one."""
 
-from gpuaas.core.errors import Conflict
 from gpuaas.jobs.models import Job, JobOperation, JobTransition
 from gpuaas.jobs.selectors import SHOWN
-from gpuaas.jobs.spec import jobs_at, spec_of
+from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import ALLOWED, CHANGING, MACHINE
 from gpuaas.lifecycle.kind import EndWords, Kind
-from gpuaas.providers.base import Change, StepSpec
 from gpuaas.workspaces.machines.services import run_require
 from tenants.actors import Actor
 
@@ -18,14 +16,6 @@ def permit(actor: Actor, row: Job) -> None:
     run_require(actor, row.workspace, MAY)
 
 
-def steps_of(row: Job, change: Change, _was: str = "") -> tuple[StepSpec, ...]:
-    """Raises Conflict where the site runs no jobs."""
-    found = jobs_at(row.site)
-    if found is None:
-        raise Conflict(f"the site {row.site.slug} runs no jobs")
-    return found.steps(change, spec_of(row))
-
-
 JOB: Kind[Job] = Kind(
     "job",
     Job.objects,
@@ -34,7 +24,7 @@ JOB: Kind[Job] = Kind(
     allowed=ALLOWED,
     history=JobTransition,
     operations=JobOperation.objects,
-    steps=steps_of,
+    steps=JOBS.steps_of,
     task="jobs.reconcile",
     permit=permit,
     overtaken=frozenset(),

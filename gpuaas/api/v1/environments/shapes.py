@@ -19,11 +19,12 @@ from gpuaas.api.fields import (
 )
 from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.api.v1.shapes import SUCCEEDED
-from gpuaas.environments.definition import IDLE_MOST, MOST, definition_read
+from gpuaas.environments.definition import IDLE_MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.selectors import address_of, hours_of, use_of
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
+from gpuaas.workspaces.room import MOST
 
 # people and the API read the names; the values are the frame's
 STATES = [(state.name.lower(), str(state.label)) for state in EnvironmentState]

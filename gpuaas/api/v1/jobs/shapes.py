@@ -7,8 +7,9 @@ from rest_framework import serializers
 
 from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Text, TextOrEmpty, Whole
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.order import DEADLINE_MOST, MOST, RETRIES_MOST, TEXT_MOST, USUAL, VARIABLES_MOST, WORDS_MOST
+from gpuaas.jobs.order import DEADLINE_MOST, RETRIES_MOST, TEXT_MOST, USUAL, VARIABLES_MOST, WORDS_MOST
 from gpuaas.jobs.states import JobState
+from gpuaas.workspaces.room import MOST
 
 # people and the API read the names; the values are the frame's
 STATES = [(state.name.lower(), str(state.label)) for state in JobState]
