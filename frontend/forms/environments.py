@@ -1,20 +1,20 @@
 """Ordering and cloning an environment; an operator's kinds."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from frontend.forms import Form, RequiredText
 from frontend.forms.clusters import VersionForm, field_of, posted_of
+from frontend.forms.inside import InsideForm, whole
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
 from gpuaas.environments.definition import IDLE_MOST, Definition
+from gpuaas.environments.models import Environment
 from gpuaas.environments.states import Access
 from gpuaas.workspaces.room import LABELS, MOST
 
-Choices = Sequence[tuple[str, str]]
 START = "parameters."
 
 
@@ -24,12 +24,12 @@ KEEP = (("4", "for 4 hours"), ("24", "for a day"), ("72", "for 3 days"), ("168",
 def idle_field(definition: Definition) -> forms.IntegerField:
     """Empty: as the kind says."""
     most, whose = definition.idle_hours, "Empty: after the most that this kind allows, {most} hours."
-    return forms.IntegerField(
-        label="Stop after hours without use",
+    return whole(
+        "Stop after hours without use",
+        1,
+        most or IDLE_MOST,
         required=False,
         help_text=whose.format(most=most) if most else "Empty: it is never stopped for that.",
-        error_messages=WHOLE,
-        widget=forms.NumberInput(attrs={"min": 1, "max": most or IDLE_MOST, "inputmode": "numeric"}),
     )
 
 
@@ -77,39 +77,17 @@ class KeepForm(Form):
     )
 
 
-class OrderForm(Form):
+class OrderForm(InsideForm):
     """The parameters are one plain field each, by the schema of the kind."""
 
-    workspace = forms.ChoiceField(
-        label="Workspace",
-        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
-        error_messages={
-            "required": "Choose a workspace.",
-            "invalid_choice": "Choose one of the workspaces that are ready.",
-        },
-    )
-    name = RequiredText(
-        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
-    )
-    gpu = forms.ChoiceField(
-        label="GPU type", required=False, help_text="Only needed where the workspace has several."
-    )
+    asks = Environment.asks
 
-    def __init__(
-        self, *args: Any, definition: Definition, workspaces: Choices, gpus: Choices, **kwargs: Any
-    ) -> None:
+    def __init__(self, *args: Any, definition: Definition, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.definition = definition
-        choices_set(self, "workspace", workspaces)
-        choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
-        for name, most in MOST.items():
-            attrs = {"min": 0 if name == "gpus" else 1, "max": most, "inputmode": "numeric"}
-            self.fields[name] = forms.IntegerField(
-                label=LABELS[name],
-                initial=definition.sizes[name],
-                error_messages=WHOLE,
-                widget=forms.NumberInput(attrs=attrs),
-            )
+        for name in self.asks:
+            least, size = 0 if name == "gpus" else 1, definition.sizes[name]
+            self.fields[name] = whole(LABELS[name], least, MOST[name], initial=size)
         self.fields["idle_hours"] = idle_field(definition)
         self.fields["access"] = access_field(definition)
         self.leaves = fields_of(definition.parameters)
@@ -129,15 +107,12 @@ class OrderForm(Form):
     def asked(self) -> dict[str, Any]:
         """What the service takes, but the workspace."""
         data = self.cleaned_data
-        sizes = {name: data[name] for name in MOST}
+        sizes = {name: data[name] for name in self.asks}
         named = {name: data[name] for name in ("name", "gpu", "idle_hours", "access")}
         return {**named, "parameters": self.document, **sizes}
 
     def parameters(self) -> list[forms.BoundField]:
         return [self[START + leaf.name] for leaf in self.leaves]
-
-    def sizes(self) -> list[forms.BoundField]:
-        return [self[name] for name in MOST]
 
 
 class CloneForm(Form):

@@ -1,26 +1,18 @@
 """Submitting a job, and submitting one again."""
 
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from frontend.forms import RequiredText
+from frontend.forms.inside import InsideForm, whole
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import DEADLINE_MOST, RETRIES_MOST, USUAL
 from gpuaas.workspaces.room import LABELS, MOST
 
-Choices = Sequence[tuple[str, str]]
 LINES = {"rows": 3, "spellcheck": "false"}
 VARIABLES = "Enter each variable on a line of its own, as NAME=value."
-
-
-def _whole(label: str, least: int, most: int, **kwargs: Any) -> forms.IntegerField:
-    attrs = {"min": least, "max": most, "inputmode": "numeric"}
-    return forms.IntegerField(
-        label=label, error_messages=WHOLE, widget=forms.NumberInput(attrs=attrs), **kwargs
-    )
 
 
 class Words(forms.CharField):
@@ -65,18 +57,9 @@ class Variables(forms.CharField):
         """They are of texts."""
 
 
-class JobForm(Form):
-    workspace = forms.ChoiceField(
-        label="Workspace",
-        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
-        error_messages={
-            "required": "Choose a workspace.",
-            "invalid_choice": "Choose one of the workspaces that are ready.",
-        },
-    )
-    name = RequiredText(
-        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
-    )
+class JobForm(InsideForm):
+    asks = Job.asks
+
     image = RequiredText(
         "Enter the name of an image.",
         300,
@@ -98,12 +81,9 @@ class JobForm(Form):
         max_length=100_000,
         help_text="One NAME=value on each line. Everybody in the project can read them: enter no passwords.",
     )
-    gpu = forms.ChoiceField(
-        label="GPU type", required=False, help_text="Only needed where the workspace has several."
-    )
-    gpus = _whole(LABELS["gpus"], 0, MOST["gpus"], initial=USUAL["gpus"])
-    vcpus = _whole(LABELS["vcpus"], 1, MOST["vcpus"], initial=USUAL["vcpus"])
-    memory_gib = _whole(LABELS["memory_gib"], 1, MOST["memory_gib"], initial=USUAL["memory_gib"])
+    gpus = whole(LABELS["gpus"], 0, MOST["gpus"], initial=USUAL["gpus"])
+    vcpus = whole(LABELS["vcpus"], 1, MOST["vcpus"], initial=USUAL["vcpus"])
+    memory_gib = whole(LABELS["memory_gib"], 1, MOST["memory_gib"], initial=USUAL["memory_gib"])
     volume = forms.CharField(
         label="Volume",
         max_length=300,
@@ -116,14 +96,14 @@ class JobForm(Form):
         required=False,
         help_text="Where it is mounted, for example /data.",
     )
-    deadline_seconds = _whole(
+    deadline_seconds = whole(
         "Deadline in seconds",
         1,
         DEADLINE_MOST,
         required=False,
         help_text="After its start at the site, retries included. Empty: none.",
     )
-    retries = _whole(
+    retries = whole(
         "Retries",
         0,
         RETRIES_MOST,
@@ -131,17 +111,9 @@ class JobForm(Form):
         help_text="How often it is started anew after it failed.",
     )
 
-    def __init__(self, *args: Any, workspaces: Choices, gpus: Choices, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        choices_set(self, "workspace", workspaces)
-        choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
-
     def asked(self) -> dict[str, Any]:
         """What the service takes, but the workspace."""
         return {name: value for name, value in self.cleaned_data.items() if name != "workspace"}
-
-    def sizes(self) -> list[forms.BoundField]:
-        return [self[name] for name in Job.asks]
 
 
 def again(row: Job) -> dict[str, Any]:

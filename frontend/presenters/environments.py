@@ -1,7 +1,6 @@
-"""An environment as its pages show it: rows of the list, what is free in a workspace, the page of one, and the way to it."""
+"""An environment as its pages show it: rows of the list, the page of one, and the way to it."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from django.urls import reverse
 
@@ -9,7 +8,7 @@ from frontend import formats
 from frontend.components import Fact, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
-from frontend.presenters import held, operations
+from frontend.presenters import held, inside, operations
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import definition_read
@@ -19,8 +18,6 @@ from gpuaas.environments.services.idle import USE
 from gpuaas.environments.states import Access, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
-from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import LABELS, room_of
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
@@ -29,27 +26,8 @@ DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "clone", "delete"
 
 
 @dataclass(frozen=True)
-class Row:
-    url: str
-    name: str
-    tone: Tone
-    word: str
+class Row(inside.Row):
     kind: str
-    workspace: str
-    gpus: str
-    size: str
-    created_by: str
-    created_at: datetime
-
-
-@dataclass(frozen=True)
-class Free:
-    """What a workspace has bought of one thing, and what is free of it."""
-
-    name: str
-    taken: int
-    bought: int
-    free: int
 
 
 @dataclass(frozen=True)
@@ -106,31 +84,8 @@ class Page:
     start_word: str
 
 
-def gpus_of(row: Environment) -> str:
-    return f"{row.gpus} × {row.pool.gpu_type.name}" if row.gpus and row.pool else "none"
-
-
 def row_of(row: Environment) -> Row:
-    tone, word = held.look_of(row)
-    return Row(
-        url=held.url_of(row),
-        name=row.name,
-        tone=tone,
-        word=word,
-        kind=row.made_of.kind.name,
-        workspace=row.workspace.name,
-        gpus=gpus_of(row),
-        size=f"{row.vcpus} vCPU · {row.memory_gib} GiB",
-        created_by=row.created_by.username,
-        created_at=row.created_at,
-    )
-
-
-def free_in(workspace: Workspace) -> tuple[Free, ...]:
-    room = room_of(workspace=workspace)
-    amounts = [(pool.gpu_type.name, each) for pool, each in room.pools.items()]
-    amounts += [(LABELS[name], each) for name, each in room.amounts.items()]
-    return tuple(Free(name, each.taken, each.bought, each.free) for name, each in amounts)
+    return Row(**inside.fields_of(row), kind=row.made_of.kind.name)
 
 
 def page_of(row: Environment, here: ProjectPlace) -> Page:
@@ -229,7 +184,7 @@ def _way(row: Environment) -> Way:
 def _facts(row: Environment) -> tuple[Fact, ...]:
     facts = [
         Fact("Kind", f"{row.made_of.kind.name}, version {row.made_of.number}"),
-        Fact("GPUs", gpus_of(row)),
+        Fact("GPUs", inside.gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
         Fact("Home", f"{row.home_gib} GiB"),
         Fact("Who may open it", str(Access(row.access).label)),

@@ -10,7 +10,7 @@ from frontend import formats
 from frontend.components import Fact, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
-from frontend.presenters import held
+from frontend.presenters import held, inside
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.jobs.models import Job, JobLog
@@ -24,17 +24,8 @@ DEEDS = ("cancel", "rerun", "delete")
 
 
 @dataclass(frozen=True)
-class Row:
-    url: str
-    name: str
-    tone: Tone
-    word: str
+class Row(inside.Row):
     note: str
-    workspace: str
-    gpus: str
-    size: str
-    created_by: str
-    created_at: datetime
     finished_at: datetime | None
 
 
@@ -58,25 +49,9 @@ class Page:
     log: JobLog | None
 
 
-def gpus_of(row: Job) -> str:
-    return f"{row.gpus} × {row.pool.gpu_type.name}" if row.gpus and row.pool else "none"
-
-
 def row_of(row: Job) -> Row:
-    tone, word = held.look_of(row)
-    return Row(
-        url=held.url_of(row),
-        name=row.name,
-        tone=tone,
-        word=word,
-        note=row.waiting or row.cause,
-        workspace=row.workspace.name,
-        gpus=gpus_of(row),
-        size=f"{row.vcpus} vCPU · {row.memory_gib} GiB",
-        created_by=row.created_by.username,
-        created_at=row.created_at,
-        finished_at=row.finished_at,
-    )
+    note = row.waiting or row.cause
+    return Row(**inside.fields_of(row), note=note, finished_at=row.finished_at)
 
 
 def page_of(row: Job, here: ProjectPlace) -> Page:
@@ -132,7 +107,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact("Image", row.image),
         Fact("Command", shlex.join(row.command) or "the image's own"),
         Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
-        Fact("GPUs", gpus_of(row)),
+        Fact("GPUs", inside.gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
         Fact("Attempt", f"{row.attempt} of at most {row.retries + 1}" if row.attempt else formats.NONE),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),

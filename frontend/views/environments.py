@@ -22,7 +22,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page, row_doors
 from frontend.presenters import environments as shown
 from frontend.presenters import held
-from frontend.presenters.machines import may_run
+from frontend.views.inside import awake, first, form_shown, rooms_for
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.environments import services
@@ -44,10 +44,6 @@ from gpuaas.environments.selectors import (
 from gpuaas.environments.services.access import is_guest, open_require
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import LIVE, EnvironmentState
-from gpuaas.lifecycle.allowed import Verb
-from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.selectors import workspaces_for
-from gpuaas.workspaces.states import ALLOWED, WorkspaceState
 from tenants.roles import Permission
 
 ACCESS = Permission.WORKSPACE_ACCESS
@@ -103,14 +99,14 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 
 @project_page(ACCESS)
 def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    rooms = _ready(here)
+    found = awake(here)
     context = {
         "kinds": [
             (kind, reverse("frontend:environment_order", args=[here.project.slug, kind.slug]))
             for kind in kinds_offered()
         ],
-        "ready": bool(_choices(here, rooms)),
-        "without": sorted({room.site.slug for room in rooms if not ENVIRONMENTS.is_offered(room.site)}),
+        "ready": bool(rooms_for(here, ENVIRONMENTS, found)),
+        "without": sorted({room.site.slug for room in found if not ENVIRONMENTS.is_offered(room.site)}),
         "workspaces_url": reverse("frontend:workspaces", args=[here.project.slug]),
         "crumbs": trail(here, Crumb("New")),
     }
@@ -121,8 +117,9 @@ def choose(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 @checked
 def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
     found = kind_offered(slug=kind)
-    rooms = {str(room.pk): room for room in _choices(here, _ready(here))}
-    form = _form(request, found.slug, rooms)
+    rooms = rooms_for(here, ENVIRONMENTS, awake(here))
+    definition = definition_read(newest_version(found).document)
+    form = OrderForm(posted(request), definition=definition, rooms=rooms, initial=first(request, rooms))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             room = rooms[form.cleaned_data["workspace"]]
@@ -130,12 +127,10 @@ def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
                 actor=here.actor, workspace=room, kind=found.slug, **form.asked()
             )
             return done(request, f"{made.name} is being created.", held.url_of(made))
-    chosen = rooms.get(str(form["workspace"].value()), next(iter(rooms.values()), None))
     context = {
         "kind": found,
-        "form": form,
-        "chosen": chosen,
-        "free": shown.free_in(chosen) if chosen is not None else (),
+        **form_shown(form, rooms),
+        "submit": "Create environment",
         "back": reverse("frontend:environment_new", args=[here.project.slug]),
         "crumbs": trail(
             here,
@@ -144,32 +139,6 @@ def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
         ),
     }
     return draw_page(request, "environments/new.html", context)
-
-
-def _form(request: HttpRequest, kind: str, rooms: dict[str, Workspace]) -> OrderForm:
-    types = {
-        row.flavor.pool.gpu_type.slug: row.flavor.pool.gpu_type.name
-        for room in rooms.values()
-        for row in room.flavors.all()
-    }
-    asked = request.GET.get("workspace", "")
-    return OrderForm(
-        posted(request),
-        definition=definition_read(newest_version(kind_offered(slug=kind)).document),
-        workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
-        gpus=sorted(types.items()),
-        initial={"workspace": asked if asked in rooms else next(iter(rooms), "")},
-    )
-
-
-def _ready(here: ProjectPlace) -> list[Workspace]:
-    states = [WorkspaceState(state) for state in ALLOWED[Verb.RUN].states]
-    return list(workspaces_for(**here.given, states=states))
-
-
-def _choices(here: ProjectPlace, rooms: list[Workspace]) -> list[Workspace]:
-    """Those in which the reader can order one."""
-    return [room for room in rooms if ENVIRONMENTS.is_offered(room.site) and may_run(room, here)]
 
 
 def environment_at(here: ProjectPlace, environment: uuid.UUID, permission: Permission) -> Environment:

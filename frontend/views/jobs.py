@@ -1,7 +1,6 @@
 """Jobs of a project: the list, submitting one or the same again, and one with what can be done to it."""
 
 import uuid
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
@@ -11,9 +10,9 @@ from frontend.frame import checked, done, draw_page, name_typed, posted, refusal
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
-from frontend.presenters import environments, held
+from frontend.presenters import held
 from frontend.presenters import jobs as shown
-from frontend.presenters.machines import may_run
+from frontend.views.inside import Rooms, awake, first, form_shown, rooms_for
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.jobs import services
@@ -21,10 +20,6 @@ from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import job_get_for, jobs_for
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import LIVE, JobState
-from gpuaas.lifecycle.allowed import Verb
-from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.selectors import workspaces_for
-from gpuaas.workspaces.states import ALLOWED, WorkspaceState
 from tenants.roles import Permission
 
 RUN = Permission.WORKSPACE_ACCESS
@@ -74,9 +69,8 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 @project_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
-    rooms = _rooms(here)
-    asked = request.GET.get("workspace", "")
-    form = _form(request, rooms, {"workspace": asked if asked in rooms else next(iter(rooms), "")})
+    rooms = rooms_for(here, JOBS, awake(here))
+    form = JobForm(posted(request), rooms=rooms, initial=first(request, rooms))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             room = rooms[form.cleaned_data["workspace"]]
@@ -89,42 +83,19 @@ def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
 def _draw_form(
     request: HttpRequest,
     form: JobForm,
-    rooms: dict[str, Workspace],
+    rooms: Rooms,
     title: str,
     back: str,
     way: tuple[Crumb, ...],
 ) -> HttpResponse:
-    chosen = rooms.get(str(form["workspace"].value()), next(iter(rooms.values()), None))
     context = {
-        "form": form,
+        **form_shown(form, rooms),
         "title": title,
-        "chosen": chosen,
-        "free": environments.free_in(chosen) if chosen is not None else (),
+        "submit": "Submit job",
         "back": back,
         "crumbs": way,
     }
     return draw_page(request, "jobs/new.html", context)
-
-
-def _form(request: HttpRequest, rooms: dict[str, Workspace], initial: dict[str, Any]) -> JobForm:
-    types = {
-        row.flavor.pool.gpu_type.slug: row.flavor.pool.gpu_type.name
-        for room in rooms.values()
-        for row in room.flavors.all()
-    }
-    return JobForm(
-        posted(request),
-        workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
-        gpus=sorted(types.items()),
-        initial=initial,
-    )
-
-
-def _rooms(here: ProjectPlace) -> dict[str, Workspace]:
-    """Workspaces in which the reader can submit one, by their id."""
-    states = [WorkspaceState(state) for state in ALLOWED[Verb.RUN].states]
-    rows = workspaces_for(**here.given, states=states)
-    return {str(room.pk): room for room in rows if JOBS.is_offered(room.site) and may_run(room, here)}
 
 
 def job_at(here: ProjectPlace, job: uuid.UUID, permission: Permission) -> Job:
@@ -160,8 +131,9 @@ show = job_page(Permission.WORKSPACE_VIEW)(_draw)
 @checked
 def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """Its form with what it was given, in the same workspace."""
-    rooms = {key: room for key, room in _rooms(here).items() if key == str(row.workspace_id)}
-    form = _form(request, rooms, again(row))
+    found = [room for room in awake(here) if room == row.workspace]
+    rooms = rooms_for(here, JOBS, found)
+    form = JobForm(posted(request), rooms=rooms, initial=again(row))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             made = services.job_rerun(actor=here.actor, job=row, **form.asked())

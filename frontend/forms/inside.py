@@ -1,0 +1,49 @@
+"""Ordering what runs inside a workspace."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+
+from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from gpuaas.workspaces.models import Workspace
+
+
+def whole(label: str, least: int, most: int, **kwargs: Any) -> forms.IntegerField:
+    attrs = {"min": least, "max": most, "inputmode": "numeric"}
+    return forms.IntegerField(
+        label=label, error_messages=WHOLE, widget=forms.NumberInput(attrs=attrs), **kwargs
+    )
+
+
+class InsideForm(Form):
+    """rooms: the workspaces to choose from, by their id."""
+
+    asks: tuple[str, ...]
+
+    workspace = forms.ChoiceField(
+        label="Workspace",
+        help_text="It uses what this workspace has bought. Only workspaces that are ready are listed.",
+        error_messages={
+            "required": "Choose a workspace.",
+            "invalid_choice": "Choose one of the workspaces that are ready.",
+        },
+    )
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
+    )
+    gpu = forms.ChoiceField(
+        label="GPU type", required=False, help_text="Only needed where the workspace has several."
+    )
+
+    def __init__(self, *args: Any, rooms: Mapping[str, Workspace], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        bought = [row.flavor.pool.gpu_type for room in rooms.values() for row in room.flavors.all()]
+        gpus = sorted({gpu_type.slug: gpu_type.name for gpu_type in bought}.items())
+        choices_set(
+            self, "workspace", [(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()]
+        )
+        choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
+
+    def sizes(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.asks]

@@ -1,0 +1,62 @@
+"""What runs inside a workspace as pages show it: a row of a list; and what a workspace has free for more."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from frontend.presenters import held
+from gpuaas.core.looks import Tone
+from gpuaas.environments.models import Environment
+from gpuaas.jobs.models import Job
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import LABELS, room_of
+
+
+@dataclass(frozen=True)
+class Row:
+    url: str
+    name: str
+    tone: Tone
+    word: str
+    workspace: str
+    gpus: str
+    size: str
+    created_by: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
+class Free:
+    """What a workspace has bought of one thing, and what is free of it."""
+
+    name: str
+    taken: int
+    bought: int
+    free: int
+
+
+def gpus_of(row: Environment | Job) -> str:
+    return f"{row.gpus} × {row.pool.gpu_type.name}" if row.gpus and row.pool else "none"
+
+
+def fields_of(row: Environment | Job) -> dict[str, Any]:
+    """Of its row."""
+    tone, word = held.look_of(row)
+    return {
+        "url": held.url_of(row),
+        "name": row.name,
+        "tone": tone,
+        "word": word,
+        "workspace": row.workspace.name,
+        "gpus": gpus_of(row),
+        "size": f"{row.vcpus} vCPU · {row.memory_gib} GiB",
+        "created_by": row.created_by.username,
+        "created_at": row.created_at,
+    }
+
+
+def free_in(workspace: Workspace) -> tuple[Free, ...]:
+    room = room_of(workspace=workspace)
+    amounts = [(pool.gpu_type.name, each) for pool, each in room.pools.items()]
+    amounts += [(LABELS[name], each) for name, each in room.amounts.items()]
+    return tuple(Free(name, each.taken, each.bought, each.free) for name, each in amounts)
