@@ -17,7 +17,7 @@ from gpuaas.providers.base import (
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import Rig, ref
 from tests.contracts.test_suspend import resume, suspend
-from tests.lab.fixtures import until
+from tests.lab.fixtures import carry_out, until
 
 NEEDS = EnvironmentCapability
 
@@ -48,15 +48,6 @@ def site_of(rig: Rig) -> Environments:
     return rig.driver.environments
 
 
-def carry_out(rig: Rig, change: Change, spec: EnvironmentSpec) -> None:
-    for step in site_of(rig).steps(change, spec):
-        until(partial(_is_done, rig, change, spec, step.key), f"step {step.key} of {change}")
-
-
-def _is_done(rig: Rig, change: Change, spec: EnvironmentSpec, key: str) -> bool:
-    return site_of(rig).perform(change, spec, key).done
-
-
 def used(rig: Rig, workspace: WorkspaceSpec) -> int:
     return rig.driver.observe(ref(workspace)).used.get(rig.gpu.resource_name, 0)
 
@@ -64,7 +55,7 @@ def used(rig: Rig, workspace: WorkspaceSpec) -> int:
 def test_a_whole_life_in_a_workspace(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready)
     assert not site_of(rig).observe(spec).exists
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     seen = site_of(rig).observe(spec)
     assert (seen.exists, seen.ready, seen.detail) == (True, True, "")
     assert seen.node
@@ -72,44 +63,37 @@ def test_a_whole_life_in_a_workspace(rig: Rig, ready: WorkspaceSpec) -> None:
     home = rig.home(spec)
     assert home
 
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
     assert not site_of(rig).observe(spec).exists
     until(lambda: used(rig, ready) == 0, "it takes no GPU")
     assert rig.home(spec) == home
-    carry_out(rig, Change.RESUME, spec)
+    carry_out(site_of(rig), Change.RESUME, spec)
     assert site_of(rig).observe(spec).ready
     assert rig.home(spec) == home
 
-    carry_out(rig, Change.DELETE, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
     assert (site_of(rig).observe(spec).exists, rig.home(spec)) == (False, "")
 
 
 def test_every_step_may_be_repeated(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready)
     for change in (Change.CREATE, Change.CREATE, Change.SUSPEND, Change.SUSPEND, Change.RESUME):
-        carry_out(rig, change, spec)
+        carry_out(site_of(rig), change, spec)
     assert used(rig, ready) == 1
-    carry_out(rig, Change.DELETE, spec)
-    carry_out(rig, Change.DELETE, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
     assert rig.home(spec) == ""
 
 
 def test_it_counts_in_the_quota_like_what_members_make(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.start(ready, "train", gpus=2)
     spec = spec_of(rig, ready)
-    carry_out_until(rig, spec, "start")
+    carry_out(site_of(rig), Change.CREATE, spec, before="start")
     with pytest.raises(QuotaRefused, match="quota"):
         site_of(rig).perform(Change.CREATE, spec, "start")
     more = spec_of(rig, ready, home_gib=ready.storage_gib + 1, gpus=0)
     with pytest.raises(QuotaRefused, match="quota"):
         site_of(rig).perform(Change.CREATE, more, "home")
-
-
-def carry_out_until(rig: Rig, spec: EnvironmentSpec, key: str) -> None:
-    for step in site_of(rig).steps(Change.CREATE, spec):
-        if step.key == key:
-            return
-        until(partial(_is_done, rig, Change.CREATE, spec, step.key), f"step {step.key}")
 
 
 def is_refused(rig: Rig, spec: EnvironmentSpec) -> bool:
@@ -123,7 +107,7 @@ def is_refused(rig: Rig, spec: EnvironmentSpec) -> bool:
 
 def test_a_suspended_workspace_has_none_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     home = rig.home(spec)
     suspend(rig, ready)
     assert not site_of(rig).observe(spec).exists
@@ -131,7 +115,7 @@ def test_a_suspended_workspace_has_none_and_none_comes_back(rig: Rig, ready: Wor
     assert not site_of(rig).observe(spec).exists
     resume(rig, ready)
     assert not site_of(rig).observe(spec).exists
-    carry_out(rig, Change.RESUME, spec)
+    carry_out(site_of(rig), Change.RESUME, spec)
     assert rig.home(spec) == home
 
 
@@ -139,11 +123,11 @@ def test_without_its_workspace_there_is_nothing_to_end(
     rig: Rig, ready: WorkspaceSpec, release: Drive
 ) -> None:
     spec = spec_of(rig, ready)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     release(ready)
     assert not site_of(rig).observe(spec).exists
-    carry_out(rig, Change.SUSPEND, spec)
-    carry_out(rig, Change.DELETE, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
     with pytest.raises(NotFound):
         site_of(rig).perform(Change.CREATE, spec, "home")
 

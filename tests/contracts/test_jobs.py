@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
@@ -20,7 +19,7 @@ from gpuaas.providers.base import (
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import Rig, ref
 from tests.contracts.test_suspend import resume, suspend
-from tests.lab.fixtures import until
+from tests.lab.fixtures import carry_out, until
 
 NEEDS = JobCapability
 
@@ -51,15 +50,6 @@ def site_of(rig: Rig) -> Jobs:
     return rig.driver.jobs
 
 
-def carry_out(rig: Rig, change: Change, spec: JobSpec) -> None:
-    for step in site_of(rig).steps(change, spec):
-        until(partial(_is_done, rig, change, spec, step.key), f"step {step.key} of {change}")
-
-
-def _is_done(rig: Rig, change: Change, spec: JobSpec, key: str) -> bool:
-    return site_of(rig).perform(change, spec, key).done
-
-
 def seen(rig: Rig, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: str) -> ObservedJob:
     found: list[ObservedJob] = []
 
@@ -74,7 +64,7 @@ def seen(rig: Rig, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: s
 def started(rig: Rig, workspace: WorkspaceSpec, **wanted: int) -> JobSpec:
     """It runs, and does not end by itself."""
     spec = spec_of(rig, workspace, seconds=86_400, **wanted)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     seen(rig, spec, lambda found: found.phase is JobPhase.RUNNING, "it runs")
     return spec
 
@@ -86,14 +76,14 @@ def used(rig: Rig, workspace: WorkspaceSpec) -> int:
 def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready, seconds=1)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
-    carry_out(rig, Change.CREATE, spec)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     found = seen(rig, spec, lambda each: each.phase is JobPhase.SUCCEEDED, "it succeeds")
     assert (found.exit_code, found.attempt) == (0, 1)
     assert found.node
     assert site_of(rig).log(spec, lines=10)
-    carry_out(rig, Change.SUSPEND, spec)
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
     until(lambda: used(rig, ready) == 0, "it takes no GPU")
     with pytest.raises(NotFound):
@@ -103,43 +93,43 @@ def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
 def test_one_that_runs_is_ended_and_nothing_of_it_stays(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = started(rig, ready)
     assert used(rig, ready) == 1
-    carry_out(rig, Change.DELETE, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
     assert rig.uids(ready.external_name) == []
 
 
 def test_its_failures_are_counted(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready, code=3, retries=1)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "it fails")
     assert (found.attempt, found.reason) == (2, "Error")
     assert found.exit_code == 3
     assert "exit code 3" in found.detail
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
 
 
 def test_its_deadline_ends_it(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = spec_of(rig, ready, seconds=86_400, deadline_seconds=3, retries=2)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "the site ends it")
     assert found.reason == "DeadlineExceeded"
     assert "3 seconds" in found.detail
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
 
 
 def test_where_members_use_the_quota_it_waits_in_words(rig: Rig, ready: WorkspaceSpec) -> None:
     rig.start(ready, "train", gpus=2)
     spec = spec_of(rig, ready)
-    carry_out(rig, Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
     found = seen(rig, spec, lambda each: "quota" in each.detail, "it says why it waits")
     assert (found.phase, found.hopeless) == (JobPhase.WAITING, False)
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
 
 
 def test_a_suspended_workspace_has_no_job_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:
     spec = started(rig, ready)
     suspend(rig, ready)
-    carry_out(rig, Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
     resume(rig, ready)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
     assert rig.uids(ready.external_name) == []
@@ -149,8 +139,8 @@ def test_without_its_workspace_there_is_no_job_to_end(rig: Rig, ready: Workspace
     spec = started(rig, ready)
     release(ready)
     assert site_of(rig).observe(spec).phase is JobPhase.GONE
-    carry_out(rig, Change.SUSPEND, spec)
-    carry_out(rig, Change.DELETE, spec)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
     with pytest.raises(NotFound):
         site_of(rig).perform(Change.CREATE, spec, "start")
 

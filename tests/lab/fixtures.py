@@ -10,6 +10,8 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +21,8 @@ from deploy.lab import owners
 from deploy.lab.files import CACHE
 from deploy.lab.kubernetes import Lab, LabError, existing_kubeconfig
 from gpuaas.core.errors import Unavailable
-from gpuaas.providers.base import Connection
+from gpuaas.providers.base import Change, Connection
+from gpuaas.providers.base.steps import Provisioner
 
 if TYPE_CHECKING:  # every run loads this file, and most tests need no client of Kubernetes
     from gpuaas.providers.kubeapi.client import Api
@@ -28,6 +31,7 @@ if TYPE_CHECKING:  # every run loads this file, and most tests need no client of
 STATE_DIR = CACHE / f"gpuaas-lab-tests{os.environ.get('GPUAAS_LAB_SUFFIX', '')}"
 Seen = TypeVar("Seen")
 Done = TypeVar("Done")
+Spec = TypeVar("Spec")
 # Bounds say when to give up, not how fast something is (`make bench` does): machines that run the suite differ much.
 PATIENCE = 5
 # fixtures that start a control plane, by the mark of the tests that ask for one of them, directly or not
@@ -89,6 +93,16 @@ def until(look: Callable[[], Seen | None], what: str, *, seconds: float = 60) ->
             return seen
         pause(began)
     pytest.fail(f"not within {PATIENCE * seconds:.0f} s: {what}")
+
+
+def carry_out(site: Provisioner[Spec], change: Change, spec: Spec, *, before: str = "") -> None:
+    """Each step of a change until it is done; `before`: only those that precede the step of this key."""
+    for step in takewhile(lambda each: each.key != before, site.steps(change, spec)):
+        until(partial(_is_done, site, change, spec, step.key), f"step {step.key} of {change}")
+
+
+def _is_done(site: Provisioner[Spec], change: Change, spec: Spec, key: str) -> bool:
+    return site.perform(change, spec, key).done
 
 
 def in_the_end(attempt: Callable[[], Done]) -> Done:

@@ -8,7 +8,6 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import pytest
@@ -21,12 +20,12 @@ from gpuaas.core.errors import NotFound
 from gpuaas.environments.models import Environment, EnvironmentUse
 from gpuaas.environments.services import environment_create, kind_create
 from gpuaas.environments.spec import spec_of
-from gpuaas.providers.base import Address, Carry, Change, Environments, EnvironmentSpec
+from gpuaas.providers.base import Address, Carry, Change, EnvironmentSpec
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.contracts.rigs.kubernetes import volume_for
 from tests.environments.stage import run_now, use_now
-from tests.lab.fixtures import LabSite, until
+from tests.lab.fixtures import LabSite, carry_out, until
 from tests.lab.kubernetes.kubectl import Kubectl
 from tests.lab.node.place import TOOLS, Place
 from tests.lab.node.test_workspace import L4, free
@@ -79,15 +78,6 @@ def volume_make(node_lab: Lab, bought: Room, wanted: EnvironmentSpec) -> None:
     # a folder of the node has the owner that it has: no driver of storage gives it to the group of the pod
     node_lab.machine.run("mkdir", "-p", "-m", "777", volume["spec"]["hostPath"]["path"])
     bought.admin.create("/api/v1/persistentvolumes", volume)
-
-
-def carry_out(site: Environments, change: Change, spec: EnvironmentSpec) -> None:
-    for step in site.steps(change, spec):
-        until(partial(_is_done, site, change, spec, step.key), f"{change}: {step.key}")
-
-
-def _is_done(site: Environments, change: Change, spec: EnvironmentSpec, key: str) -> bool:
-    return site.perform(change, spec, key).done
 
 
 def answer_of(address: str) -> str:

@@ -4,13 +4,12 @@ import re
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 
 import pytest
 
 from deploy.lab.node import Lab
 from gpuaas.providers.base import Change, JobPhase, Jobs, JobSpec, ObservedJob
-from tests.lab.fixtures import LabSite, until
+from tests.lab.fixtures import LabSite, carry_out, until
 from tests.lab.node.place import TOOLS
 from tests.lab.node.test_workspace import L4, free
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
@@ -44,15 +43,6 @@ def spec_of(bought: Room, script: str, **changes: object) -> JobSpec:
         variables={"WORD": "it works"},
     )
     return replace(spec, **changes)  # type: ignore[arg-type]
-
-
-def carry_out(site: Jobs, change: Change, spec: JobSpec) -> None:
-    for step in site.steps(change, spec):
-        until(partial(_is_done, site, change, spec, step.key), f"{change}: {step.key}")
-
-
-def _is_done(site: Jobs, change: Change, spec: JobSpec, key: str) -> bool:
-    return site.perform(change, spec, key).done
 
 
 def seen(site: Jobs, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: str) -> ObservedJob:

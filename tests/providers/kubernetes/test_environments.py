@@ -2,7 +2,6 @@
 
 import uuid
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ from gpuaas.providers.kubernetes.environments import (
     waits_for,
 )
 from tests.contracts.rigs.kubernetes import volume_for
-from tests.lab.fixtures import until
+from tests.lab.fixtures import carry_out
 from tests.providers.kubernetes.conftest import Room, make_spec
 
 SPEC = EnvironmentSpec(
@@ -152,8 +151,7 @@ def test_it_is_restricted_and_no_member_makes_one(room: Room) -> None:
     spec = replace(SPEC, workspace=room.ref, home_gib=1, vcpus=1, memory_gib=1, gpus=1)
     room.admin.create("/api/v1/persistentvolumes", volume_for(spec))
     site = room.driver.environments
-    for step in site.steps(Change.CREATE, spec)[:-1]:
-        until(partial(_is_done, room, Change.CREATE, spec, step.key), step.key)
+    carry_out(site, Change.CREATE, spec, before="ready")
     space = f"/api/v1/namespaces/{room.spec.external_name}"
     strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     assert not [each for each in room.admin.warnings(space, strict) if spec.name in each]
@@ -169,9 +167,4 @@ def test_it_is_restricted_and_no_member_makes_one(room: Room) -> None:
         room.tenant.create(room.path("pods"), mine)
     with pytest.raises(Exception, match=r"cannot|belongs to the portal"):
         room.tenant.delete(f"{policy}/{spec.name}")
-    for step in site.steps(Change.DELETE, spec):
-        until(partial(_is_done, room, Change.DELETE, spec, step.key), step.key)
-
-
-def _is_done(room: Room, change: Change, spec: EnvironmentSpec, key: str) -> bool:
-    return room.driver.environments.perform(change, spec, key).done
+    carry_out(site, Change.DELETE, spec)

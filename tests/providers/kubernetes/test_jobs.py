@@ -2,7 +2,6 @@
 
 import uuid
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from gpuaas.providers.base import Change, JobPhase, JobSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.jobs import CONTAINER, job_of, seen
-from tests.lab.fixtures import until
+from tests.lab.fixtures import carry_out, until
 from tests.providers.kubernetes.conftest import Room
 
 SPEC = JobSpec(
@@ -190,8 +189,7 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     """Pod Security's strictest level has nothing to say of its pods; no member can make one that counts as its attempt."""
     spec = replace(SPEC, workspace=room.ref, vcpus=1, memory_gib=1, gpus=1)
     site = room.driver.jobs
-    (start,) = site.steps(Change.CREATE, spec)
-    until(lambda: site.perform(Change.CREATE, spec, start.key).done, "it is there")
+    carry_out(site, Change.CREATE, spec)
     until(lambda: site.observe(spec).node != "", "it has a pod")
     space = f"/api/v1/namespaces/{room.spec.external_name}"
     strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
@@ -206,8 +204,7 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
         room.tenant.merge(
             f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}", {"metadata": {"labels": {names.JOB: None}}}
         )
-    (stop,) = site.steps(Change.DELETE, spec)
-    until(partial(_is_done, room, spec, stop.key), "it is gone")
+    carry_out(site, Change.DELETE, spec)
 
 
 @pytest.mark.lab
@@ -220,10 +217,6 @@ def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> Non
     with pytest.raises(Permanent, match="another Job of the name"):
         site.perform(Change.CREATE, spec, "start")
     assert site.observe(spec).phase is JobPhase.GONE
-    assert _is_done(room, spec, "stop")
+    assert site.perform(Change.DELETE, spec, "stop").done
     assert room.admin.find(f"{jobs}/{spec.name}") is not None
     room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
-
-
-def _is_done(room: Room, spec: JobSpec, key: str) -> bool:
-    return room.driver.jobs.perform(Change.DELETE, spec, key).done
