@@ -103,8 +103,6 @@ def pod_spec(
     volumes = [
         {"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, (claim, _) in claims.items()
     ]
-    amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
-    amounts |= {spec.resource_name: str(spec.gpus)} if spec.gpus else {}
     context: dict[str, Any] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     if chooses_users:
         context |= {"runAsUser": spec.user, "fsGroup": spec.user, "fsGroupChangePolicy": "OnRootMismatch"}
@@ -112,7 +110,7 @@ def pod_spec(
         **container,
         "image": spec.image,
         "env": [{"name": key, "value": value} for key, value in spec.variables.items()],
-        "resources": {"limits": amounts, "requests": amounts},
+        "resources": _resources(spec),
         "securityContext": CONTAINER_SECURITY,
         # what processes of one program share; its memory counts as the container's
         "volumeMounts": [*mounts, {"name": SHARED_MEMORY, "mountPath": "/dev/shm"}],  # noqa: S108
@@ -128,6 +126,13 @@ def pod_spec(
         "securityContext": context,
         "volumes": [*volumes, {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
     }
+
+
+def _resources(spec: InsideSpec) -> Object:
+    """Requests and limits alike."""
+    amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}
+    amounts |= {spec.resource_name: str(spec.gpus)} if spec.gpus else {}
+    return {"limits": amounts, "requests": amounts}
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
