@@ -1,6 +1,6 @@
 """Forms parse what browsers send; whether it may be is the services' question, whose refusals land on their fields."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
@@ -24,6 +24,10 @@ OURS = (
     (forms.ChoiceField.default_error_messages["invalid_choice"], "Choose one of the list."),
     (forms.MultipleChoiceField.default_error_messages["invalid_choice"], "Choose only what the list has."),
 )
+
+
+# what a service would refuse, by field, of what was read for an order in the workspace of that id
+Wrong = Callable[[str, dict[str, Any]], Mapping[str, Sequence[str]]]
 
 
 class Form(forms.Form):
@@ -63,7 +67,7 @@ def refuse(
     """Put a service's refusal beside the field it is about. `fields` maps the service's names, and resources that have no room,
     to the form's."""
     names = dict(fields or {})
-    if isinstance(error, Invalid) and error.fields:
+    if error.fields:
         for name, sentences in error.fields.items():
             target = names.get(name, name)
             for sentence in sentences:
@@ -74,9 +78,17 @@ def refuse(
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
 
+def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> None:
+    """In `clean`: what a service finds wrong stands beside what could not be read, of which it knows nothing."""
+    readable = {name: texts for name, texts in wrong.items() if name not in form.errors}
+    if readable:
+        refuse(form, Invalid("", fields=readable))
+
+
 def sentence_of(text: str) -> str:
-    """A service's message as a sentence that stands alone."""
-    sentence = text[:1].upper() + text[1:]
+    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is."""
+    first = text.partition(" ")[0]
+    sentence = text if first != first.lower() else text[:1].upper() + text[1:]
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 

@@ -158,6 +158,7 @@ def _form(request: HttpRequest, kind: str, rooms: dict[str, Workspace]) -> Order
         definition=definition_read(newest_version(kind_offered(slug=kind)).document),
         workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
         gpus=sorted(types.items()),
+        wrong=lambda pk, read: services.environment_wrong(workspace=rooms.get(pk), kind=kind, **read),
         initial={"workspace": asked if asked in rooms else next(iter(rooms), "")},
     )
 

@@ -116,6 +116,7 @@ def _form(request: HttpRequest, rooms: dict[str, Workspace], initial: dict[str, 
         posted(request),
         workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
         gpus=sorted(types.items()),
+        wrong=lambda pk, read: services.job_wrong(workspace=rooms.get(pk), **read),
         initial=initial,
     )
 
