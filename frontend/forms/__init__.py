@@ -4,28 +4,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.core import validators
 
 from billing.money import EXPONENTIAL, OUT_IN_DIGITS
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.validation import say_in_our_words
 from quotas.resources import MEMORY, VCPU, gpu_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
-# Django's own words, and ours for where a field has none of its own
-OURS = (
-    (
-        validators.MaxLengthValidator.message,
-        "Write at most %(limit_value)d characters; these are %(show_value)d.",
-    ),
-    (validators.MinValueValidator.message, "Enter %(limit_value)s or more."),
-    (validators.MaxValueValidator.message, "Enter %(limit_value)s or less."),
-    (forms.ChoiceField.default_error_messages["invalid_choice"], "Choose one of the list."),
-    (forms.MultipleChoiceField.default_error_messages["invalid_choice"], "Choose only what the list has."),
+# what is asked for where nothing was given, unless the field says it itself
+ASKED = (
+    (forms.FileField, "Choose a file."),
+    (forms.MultipleChoiceField, "Choose at least one."),
+    (forms.ChoiceField, "Choose one."),
+    (forms.BooleanField, "Check this box."),
 )
-
-
+MISSING = forms.Field.default_error_messages["required"]
 # what a service would refuse, by field, of what was read for an order in the workspace of that id
 Wrong = Callable[[str, dict[str, Any]], Mapping[str, Sequence[str]]]
 
@@ -34,9 +29,16 @@ class Form(forms.Form):
     """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
 
     def add_error(self, field: str | None, error: Any) -> None:
-        for each in getattr(error, "error_list", ()):
-            each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
+        if hasattr(error, "error_list"):
+            for each in error.error_list:
+                if each.message is MISSING and field in self.fields:
+                    each.message = asked_for(self.fields[field])
+            say_in_our_words(error)
         super().add_error(field, error)
+
+
+def asked_for(field: forms.Field) -> str:
+    return next((words for kind, words in ASKED if isinstance(field, kind)), "Enter a value.")
 
 
 class PlainDecimalField(forms.DecimalField):

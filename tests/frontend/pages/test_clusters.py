@@ -81,7 +81,7 @@ def test_what_is_on_by_default_can_be_turned_off(alice_at: Client) -> None:
     ("name", "value", "said"),
     [
         ("pools.gpu.count", "9", "A whole number of at most 8."),
-        ("pools.gpu.count", "", "This field is required."),
+        ("pools.gpu.count", "", "Enter a value."),
         ("pools.gpu.count", "two", "A whole number."),
         ("release", "1.0.0", "Choose one of"),
         ("parameters.boot_seconds", "0", "A whole number of at least 1."),
