@@ -337,3 +337,11 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     past = words(alice_at.post(f"{at}extend/effect/", {"until": "2020-01-01T00:00"}))
     assert "in the future" in past
     assert "data-blocked" in past
+
+
+@pytest.mark.usefixtures("template")
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(alice_at: Client, site: Site) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(ORDER))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {site.slug} {waits}" in words(alice_at.get(ORDER))

@@ -209,3 +209,12 @@ def test_a_volume_is_one_that_the_workspace_has(
     assert refused == {"volume": [words[:1].upper() + words[1:]]}
     unseen(room)
     assert alice_at.post(at("job_new", project), order(room, **mounted)).status_code == 302
+
+
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(at("job_new", project)))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {room.site.slug} {waits}" in words(alice_at.get(at("job_new", project)))
