@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from frontend.forms import WHOLE, Form, RequiredText, Wrong, choices_set, refuse_readable, sentence_of
 from frontend.forms.clusters import VersionForm, field_of, posted_of
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
@@ -95,10 +95,17 @@ class OrderForm(Form):
     )
 
     def __init__(
-        self, *args: Any, definition: Definition, workspaces: Choices, gpus: Choices, **kwargs: Any
+        self,
+        *args: Any,
+        definition: Definition,
+        workspaces: Choices,
+        gpus: Choices,
+        wrong: Wrong,
+        **kwargs: Any,
     ) -> None:
+        """wrong: what the service would refuse of an order in the workspace of that id."""
         super().__init__(*args, **kwargs)
-        self.definition = definition
+        self.definition, self.wrong = definition, wrong
         choices_set(self, "workspace", workspaces)
         choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
         for name, most in MOST.items():
@@ -117,20 +124,24 @@ class OrderForm(Form):
         self.document: Document = {}
 
     def clean(self) -> dict[str, Any]:
+        """What the service would refuse is said together with what cannot be read."""
         found = super().clean() or {}
+        typed = posted_of(self, self.leaves, START)
         try:
-            self.document = document_of(self.definition.parameters, posted_of(self, self.leaves, START))
+            self.document = document_of(self.definition.parameters, typed)
         except Invalid as error:
             for name, sentences in error.fields.items():
-                self.add_error(START + name, sentences)
+                self.add_error(START + name, list(map(sentence_of, sentences)))
+            readable = {name: text for name, text in typed.items() if name not in error.fields}
+            self.document = document_of(self.definition.parameters, readable)
+        refuse_readable(self, self.wrong(found.get("workspace", ""), self.asked()))
         return found
 
     def asked(self) -> dict[str, Any]:
         """What the service takes, but the workspace."""
-        data = self.cleaned_data
-        sizes = {name: data[name] for name in MOST}
-        named = {name: data[name] for name in ("name", "gpu", "idle_hours", "access")}
-        return {**named, "parameters": self.document, **sizes}
+        names = ("name", "gpu", "idle_hours", "access", *MOST)
+        named = {name: self.cleaned_data[name] for name in names if name in self.cleaned_data}
+        return {"name": "", **named, "parameters": self.document}
 
     def parameters(self) -> list[forms.BoundField]:
         return [self[START + leaf.name] for leaf in self.leaves]

@@ -6,7 +6,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from frontend.forms import WHOLE, Form, RequiredText, Wrong, choices_set, refuse_readable
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import DEADLINE_MOST, LABELS, MOST, RETRIES_MOST, USUAL
 
@@ -52,7 +52,11 @@ class Variables(forms.CharField):
         lines = [line.strip("\r") for line in str(super().to_python(value)).splitlines() if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)
-        return {name.strip(): text for name, _, text in (line.partition("=") for line in lines)}
+        pairs = [(name.strip(), text) for name, _, text in (line.partition("=") for line in lines)]
+        names = [name for name, _ in pairs]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise forms.ValidationError(f"{twice} is named twice. Keep one of the lines.")
+        return dict(pairs)
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
@@ -130,14 +134,22 @@ class JobForm(Form):
         help_text="How often it is started anew after it failed.",
     )
 
-    def __init__(self, *args: Any, workspaces: Choices, gpus: Choices, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, workspaces: Choices, gpus: Choices, wrong: Wrong, **kwargs: Any) -> None:
+        """wrong: what the service would refuse of an order in the workspace of that id."""
         super().__init__(*args, **kwargs)
+        self.wrong = wrong
         choices_set(self, "workspace", workspaces)
         choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
 
+    def clean(self) -> dict[str, Any]:
+        """What the service would refuse is said together with what cannot be read."""
+        found = super().clean() or {}
+        refuse_readable(self, self.wrong(found.get("workspace", ""), self.asked()))
+        return found
+
     def asked(self) -> dict[str, Any]:
         """What the service takes, but the workspace."""
-        return {name: value for name, value in self.cleaned_data.items() if name != "workspace"}
+        return {"name": "", **{name: each for name, each in self.cleaned_data.items() if name != "workspace"}}
 
     def sizes(self) -> list[forms.BoundField]:
         return [self[name] for name in MOST]

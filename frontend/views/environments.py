@@ -23,6 +23,7 @@ from frontend.place import ProjectPlace, place_of, project_page, row_doors
 from frontend.presenters import environments as shown
 from frontend.presenters import held
 from frontend.presenters.machines import may_run
+from frontend.presenters.unconfirmed import waits_at
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.environments import services
@@ -135,6 +136,7 @@ def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
         "kind": found,
         "form": form,
         "chosen": chosen,
+        "waits": waits_at(room.site for room in rooms.values()),
         "free": shown.free_in(chosen) if chosen is not None else (),
         "back": reverse("frontend:environment_new", args=[here.project.slug]),
         "crumbs": trail(
@@ -158,6 +160,7 @@ def _form(request: HttpRequest, kind: str, rooms: dict[str, Workspace]) -> Order
         definition=definition_read(newest_version(kind_offered(slug=kind)).document),
         workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
         gpus=sorted(types.items()),
+        wrong=lambda pk, read: services.environment_wrong(workspace=rooms.get(pk), kind=kind, **read),
         initial={"workspace": asked if asked in rooms else next(iter(rooms), "")},
     )
 

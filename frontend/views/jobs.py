@@ -14,6 +14,7 @@ from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import environments, held
 from frontend.presenters import jobs as shown
 from frontend.presenters.machines import may_run
+from frontend.presenters.unconfirmed import waits_at
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.jobs import services
@@ -99,6 +100,7 @@ def _draw_form(
         "form": form,
         "title": title,
         "chosen": chosen,
+        "waits": waits_at(room.site for room in rooms.values()),
         "free": environments.free_in(chosen) if chosen is not None else (),
         "back": back,
         "crumbs": way,
@@ -116,6 +118,7 @@ def _form(request: HttpRequest, rooms: dict[str, Workspace], initial: dict[str, 
         posted(request),
         workspaces=[(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()],
         gpus=sorted(types.items()),
+        wrong=lambda pk, read: services.job_wrong(workspace=rooms.get(pk), **read),
         initial=initial,
     )
 

@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.confirmed import confirmation_told
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
@@ -112,8 +113,13 @@ def site_update(
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}
     if not changed and not sealed:
         return row
+    told = (
+        {"conditions": confirmation_told(row.conditions, confirmed=row.confirmed, now=clock.now())}
+        if "confirmed" in changed
+        else {}
+    )
     Site.objects.filter(pk=row.pk).update(
-        **changed, **sealed, version=F("version") + 1, due_at=clock.now() if row.enabled else None
+        **changed, **sealed, **told, version=F("version") + 1, due_at=clock.now() if row.enabled else None
     )
     after = {**changed, "credentials": "replaced"} if sealed else changed
     audit_record(actor=actor, action="site.update", target=row, before=before, after=after)

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.core.ids import uuid7
 from gpuaas.core.queue import poke
 from gpuaas.core.schema import document_check
@@ -33,39 +33,84 @@ from tenants.actors import Actor
 LOG_TASK = "environments.log"
 
 
+@transaction.atomic
 def environment_create(
-    *,
-    actor: Actor,
-    workspace: Workspace,
+    *, actor: Actor, workspace: Workspace, kind: str, name: str, **given: Any
+) -> Environment:
+    """Ordered from the newest version of the kind; its site makes it within seconds.
+
+    given: gpu, the slug of the GPU type, where the workspace has several; parameters; idle_hours, as `environment_idle_set` takes
+    it; access, who may open it; gpus, vcpus, memory_gib, home_gib. Those that are left out or None are the kind's. Raises Invalid
+    with all mistakes at their fields; QuotaRefused or Conflict at them, where it is only more than is free or a name in use;
+    Conflict for a workspace that is not ready.
+    """
+    run_require(actor, workspace, MAY)
+    place = _awake(workspace)
+    row, wrong = _judged(place, kind, name, **given)
+    wrong.refuse()
+    return _order(actor, place, row)
+
+
+def environment_wrong(
+    *, workspace: Workspace | None, kind: str, name: str, **given: Any
+) -> dict[str, list[str]]:
+    """All that would be refused of an order, by field; without a workspace, what every one would refuse."""
+    return _judged(workspace, kind, name, **given)[1].fields
+
+
+def _judged(
+    workspace: Workspace | None,
     kind: str,
     name: str,
+    *,
     gpu: str = "",
     parameters: Mapping[str, Any] | None = None,
     idle_hours: int | None = None,
     access: str | None = None,
     **sizes: int | None,
-) -> Environment:
-    """Ordered from the newest version of the kind; its site makes it within seconds.
-
-    gpu: the slug of the GPU type, where the workspace has several. idle_hours: as `environment_idle_set` takes it.
-    access: who may open it; None = the kind's default.
-    sizes: gpus, vcpus, memory_gib, home_gib; those that are not said are the kind's. Raises Invalid and QuotaRefused at the
-    field, Conflict for a name in use or a workspace that is not ready.
-    """
+) -> tuple[Environment, Mistakes]:
+    wrong = Mistakes()
     found = EnvironmentKind.objects.filter(slug=kind).first()
     if found is None:
         raise Invalid.field("kind", "there is no such kind of environment")
     version = newest_version(found)
     definition = definition_read(version.document)
-    definition.idle_hours_require(idle_hours)
-    row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
-    row.idle_hours, row.access = idle_hours, definition.access_require(access)
+    row = Environment(made_of=version, idle_hours=idle_hours)
+    with wrong:
+        definition.idle_hours_require(idle_hours)
+    with wrong:
+        row.parameters = _parameters(definition.parameters, parameters or {})
+    with wrong:
+        row.access = definition.access_require(access)
     for size in MOST:
         given = sizes.get(size)
-        setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
-    return _order(actor, workspace, row, name, gpu)
+        setattr(row, size, 0)
+        with wrong:
+            setattr(row, size, _size(size, definition.sizes[size] if given is None else given))
+    _placed(row, workspace, name, gpu, wrong)
+    return row, wrong
 
 
+def _placed(row: Environment, workspace: Workspace | None, name: str, gpu: str, wrong: Mistakes) -> None:
+    """Its name and its room."""
+    with wrong:
+        row.name = name_validate(name)
+    if workspace is None:
+        return
+    if (
+        row.name
+        and workspace.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists()
+    ):
+        message = f"the workspace already has an environment called {row.name}"
+        with wrong:
+            raise Conflict(message, detail={"field": "name"}, fields={"name": [message]})
+    room = room_of(workspace=workspace)
+    with wrong:
+        row.pool = room.pool_of(gpu) if row.gpus else None
+    room.judge(wrong, row.pool, {size: getattr(row, size) for size in MOST})
+
+
+@transaction.atomic
 def environment_clone(*, actor: Actor, environment: Environment, name: str) -> Environment:
     """Another one of the same version, size and parameters, with an empty home of its own."""
     made_of = environment.made_of
@@ -75,30 +120,26 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     for size in MOST:
         setattr(row, size, getattr(environment, size))
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
-    return _order(actor, environment.workspace, row, name, gpu)
+    run_require(actor, environment.workspace, MAY)
+    place, wrong = _awake(environment.workspace), Mistakes()
+    _placed(row, place, name, gpu, wrong)
+    wrong.refuse()
+    return _order(actor, place, row)
 
 
-@transaction.atomic
-def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu: str) -> Environment:
+def _order(actor: Actor, place: Workspace, row: Environment) -> Environment:
     """The workspace's row is locked, so that of two orders for the last GPU only one is accepted."""
-    run_require(actor, workspace, MAY)
-    place, moment = _awake(workspace), clock.now()
-    room = room_of(workspace=place)
-    row.id, row.name, row.created_at, row.due_at = uuid7(), name_validate(name), moment, moment
+    moment = clock.now()
+    row.id, row.created_at, row.due_at = uuid7(), moment, moment
     row.project, row.site, row.workspace = place.project, place.site, place
     row.created_by = requester_of(actor)
-    row.pool = room.pool_of(gpu) if row.gpus else None
     steps = steps_of(row, Change.CREATE)
-    if place.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
-        message = f"the workspace already has an environment called {row.name}"
-        raise Conflict(message, detail={"field": "name"})
-    sizes = {size: getattr(row, size) for size in MOST}
-    room.refuse(row.pool, **sizes)
     row.save(force_insert=True)
     EnvironmentTransition.objects.create(
         subject=row, old="", new=EnvironmentState.REQUESTED, actor=actor.name
     )
     ENVIRONMENT.operation_start(row, Change.CREATE, actor, steps=steps)
+    sizes = {size: getattr(row, size) for size in MOST}
     after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **sizes}
     after["access"] = str(row.access)
     ENVIRONMENT.audit(row, actor, "create", after=after)
@@ -116,8 +157,9 @@ def environment_start(
     row = ENVIRONMENT.asked(actor, environment, Verb.RESUME, expected_version)
     if ENVIRONMENT.is_already(row, Verb.RESUME):
         return row
-    sizes = {size: getattr(row, size) for size in MOST}
-    room_of(workspace=place, besides=row).refuse(row.pool, **sizes)
+    wrong, sizes = Mistakes(), {size: getattr(row, size) for size in MOST}
+    room_of(workspace=place, besides=row).judge(wrong, row.pool, sizes)
+    wrong.refuse()
     with ENVIRONMENT.changing(row, actor, "start"):
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
     return row
