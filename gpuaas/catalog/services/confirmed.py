@@ -41,7 +41,7 @@ def confirmed(stored: Stored, site: Site, inventory: Inventory, now: datetime) -
     )
 
 
-def confirmation_told(stored: Stored, *, confirmed: bool, now: datetime) -> Stored:
+def confirmation_noted(stored: Stored, *, confirmed: bool, now: datetime) -> Stored:
     """At once where it changes, so that pages do not wait for the next probe; that also names what is unknown."""
     if confirmed:
         return {kind: row for kind, row in stored.items() if kind != CONFIRMED}
@@ -62,7 +62,7 @@ def sites_unconfirm() -> list[Site]:
     rows = list(Site.objects.select_for_update().filter(removed_at=None).order_by("slug"))
     for row in rows:
         row.confirmed = False
-        row.conditions = confirmation_told(row.conditions, confirmed=False, now=clock.now())
+        row.conditions = confirmation_noted(row.conditions, confirmed=False, now=clock.now())
     Site.objects.bulk_update(rows, ["confirmed", "conditions"])
     return rows
 

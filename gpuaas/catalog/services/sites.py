@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
-from gpuaas.catalog.services.confirmed import confirmation_told
+from gpuaas.catalog.services.confirmed import confirmation_noted
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
@@ -114,7 +114,7 @@ def site_update(
     if not changed and not sealed:
         return row
     told = (
-        {"conditions": confirmation_told(row.conditions, confirmed=row.confirmed, now=clock.now())}
+        {"conditions": confirmation_noted(row.conditions, confirmed=row.confirmed, now=clock.now())}
         if "confirmed" in changed
         else {}
     )
