@@ -17,14 +17,13 @@ from frontend import lists
 from frontend.components import Amount
 from frontend.presenters.operator import capacity
 from gpuaas.catalog.models import Node, NodeCheck, Site
-from gpuaas.catalog.services import sites_unconfirm
 from gpuaas.core import clock
 from gpuaas.core.looks import Tone
 from gpuaas.metering.models import CrossCheck, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.models import CapacityStretch, CapacityWatch, SiteCapacity
 from tenants.actors import SYSTEM
-from tenants.models import AuditEntry, Organization, Project, User
+from tenants.models import Organization, Project, User
 from tests.billing.stage import interval_make
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationFactory, ProjectFactory
@@ -307,18 +306,6 @@ def test_readiness_says_what_is_wrong_what_to_do_and_lets_the_operator_decide(
     )
 
 
-def test_a_site_is_confirmed_after_a_restore(olga_at: Client, site: Site, nodes: None) -> None:
-    Site.objects.update(confirmed=False)
-    page = olga_at.get("/operator/sites/at/ber-1/").content.decode()
-    assert "Confirm the site?" in page
-    assert "/operator/sites/at/ber-1/drift/" in page.split("Confirm the site?")[1]
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": "1"})
-    assert Site.objects.get().confirmed
-    assert "Confirm the site?" not in olga_at.get("/operator/sites/at/ber-1/").content.decode()
-    entry = AuditEntry.objects.get(action="site.update")
-    assert (entry.before, entry.after) == ({"confirmed": False}, {"confirmed": True})
-
-
 def test_the_map_shows_sick_gpus_and_why(olga_at: Client, site: Site, nodes: None) -> None:
     Node.objects.filter(name="h100-01").update(capacity=8, allocated=3, unhealthy=2)
     trouble = node_checks(clock.now(), broken="GpuMetrics", message="GPU 6: XID 79, fallen off the bus.")
@@ -398,19 +385,3 @@ def test_nodes_without_gpus_are_counted_and_no_word_is_doubled(
     page = olga_at.get("/operator/")
     assert page.context["node_count"] == 5
     assert "Sandbox 1, 5 nodes" in page.content.decode()
-
-
-def test_a_site_that_is_frozen_shows_it_at_once(olga_at: Client, site: Site, nodes: None) -> None:
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": ""})
-    for page in ("/operator/sites/at/ber-1/", "/operator/sites/"):
-        shown = olga_at.get(page).content.decode()
-        assert "Since the database was restored" in shown
-        assert "Unconfirmed" in shown
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": "1"})
-    assert "Since the database was restored" not in olga_at.get("/operator/sites/at/ber-1/").content.decode()
-
-
-def test_after_a_restore_sites_show_at_once_that_they_wait(olga_at: Client, site: Site, nodes: None) -> None:
-    assert sites_unconfirm() == [site]
-    assert not Site.objects.get().confirmed
-    assert "Since the database was restored" in olga_at.get("/operator/sites/at/ber-1/").content.decode()
