@@ -1,7 +1,6 @@
 """Setting budgets. Each write is evaluated at once: after raising an amount, people can work again immediately."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import date
@@ -19,7 +18,7 @@ from billing.selectors.budgets import amount_shown, budget_require, units_of
 from billing.services.budget_alerts import alerts_apply, alerts_lift
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Forbidden, Invalid
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, Mistakes
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import version_require
 from gpuaas.workspaces.models import Workspace
@@ -172,7 +171,7 @@ def budget_terms_wrong(
 ) -> dict[str, list[str]]:
     """All that would be refused of them, by field: of a new budget, or of `budget` with them."""
     row = copy(budget) if budget is not None else Budget(organization=organization, project=project)
-    wrong = _terms_read(row, terms, fresh=budget is None)
+    wrong = _terms_read(row, terms, fresh=budget is None).fields
     if "name" not in wrong and (taken := _taken(row)):
         wrong["name"] = [taken]
     return wrong
@@ -192,33 +191,23 @@ def _taken(row: Budget) -> str:
 def _terms_set(row: Budget, terms: BudgetTerms, *, fresh: bool) -> None:
     """Raises Invalid with all that is wrong at once."""
     row.checked_at = None
-    wrong = _terms_read(row, terms, fresh=fresh)
-    if wrong:
-        raise Invalid("; ".join(text for texts in wrong.values() for text in texts), fields=wrong)
+    _terms_read(row, terms, fresh=fresh).refuse()
 
 
-def _terms_read(row: Budget, terms: BudgetTerms, *, fresh: bool) -> dict[str, list[str]]:
-    """Sets what can be read of them; returns the rest by field."""
-    wrong: dict[str, list[str]] = {}
-    with _noted(wrong):
+def _terms_read(row: Budget, terms: BudgetTerms, *, fresh: bool) -> Mistakes:
+    """Sets what can be read of them; returns the rest."""
+    wrong = Mistakes()
+    with wrong:
         row.name = _name(terms.name)
-    with _noted(wrong):
+    with wrong:
         row.measure = _choice("measure", terms.measure, Measure.values)
         row.amount = _amount(row, terms.amount)
-    with _noted(wrong):
+    with wrong:
         row.period = _choice("period", terms.period, Period.values)
         row.starts_on, row.ends_on = _days(row, terms, fresh=fresh)
-    with _noted(wrong):
+    with wrong:
         _thresholds_require(terms.thresholds)
     return wrong
-
-
-@contextmanager
-def _noted(wrong: dict[str, list[str]]) -> Iterator[None]:
-    try:
-        yield
-    except Invalid as error:
-        wrong.update(error.fields)
 
 
 def _name(text: str) -> str:

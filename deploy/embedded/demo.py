@@ -30,6 +30,9 @@ from deploy.embedded.redis import free_port, is_free
 STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 LOOK_SECONDS = 1.0
+NAMED_SECONDS = 5.0
+# as a service manager would wait (deploy/systemd): what a task has under way at a site is finished
+ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
@@ -121,13 +124,7 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url, **door())
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager: Any = Manager()
-    terminate = manager.terminate
-
-    def stop() -> None:
-        over.set()
-        terminate()
-
-    manager.terminate = stop
+    stop_in_order(manager, over)
     for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
         if name == "door" and "GPUAAS_DOOR_DOMAIN" not in os.environ:
             continue
@@ -137,6 +134,32 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
     manager.loop()
     return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
+
+
+def stop_in_order(manager: Any, over: threading.Event) -> None:
+    """Processes that are asked to end are waited for, and named while they are; only after ENDING_SECONDS are they killed. The
+    manager itself asks for that in each of its rounds from 5 seconds on."""
+    terminate, kill = manager.terminate, manager.kill
+    asked = named = 0.0
+
+    def stop() -> None:
+        nonlocal asked
+        asked = asked or time.monotonic()
+        over.set()
+        terminate()
+
+    def wait() -> None:
+        nonlocal named
+        now = time.monotonic()
+        left = asked + ENDING_SECONDS - now
+        if left <= 0:
+            kill()
+        elif now - named >= NAMED_SECONDS:
+            named = now
+            names = ", ".join(name for name, its in manager._processes.items() if "returncode" not in its)
+            print(f"Waiting for {names} to finish what is under way, at most {left:.0f} s more", flush=True)
+
+    manager.terminate, manager.kill = stop, wait
 
 
 def door() -> dict[str, str]:

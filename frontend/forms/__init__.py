@@ -1,38 +1,42 @@
 """Forms parse what browsers send; whether it may be is the services' question, whose refusals land on their fields."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.core import validators
 
 from billing.money import EXPONENTIAL, OUT_IN_DIGITS
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.validation import say_in_our_words
 from quotas.resources import MEMORY, VCPU, gpu_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
-# Django's own words, and ours for where a field has none of its own
-OURS = (
-    (
-        validators.MaxLengthValidator.message,
-        "Write at most %(limit_value)d characters; these are %(show_value)d.",
-    ),
-    (validators.MinValueValidator.message, "Enter %(limit_value)s or more."),
-    (validators.MaxValueValidator.message, "Enter %(limit_value)s or less."),
-    (forms.ChoiceField.default_error_messages["invalid_choice"], "Choose one of the list."),
-    (forms.MultipleChoiceField.default_error_messages["invalid_choice"], "Choose only what the list has."),
+# what is asked for where nothing was given, unless the field says it itself
+ASKED = (
+    (forms.FileField, "Choose a file."),
+    (forms.MultipleChoiceField, "Choose at least one."),
+    (forms.ChoiceField, "Choose one."),
+    (forms.BooleanField, "Check this box."),
 )
+MISSING = forms.Field.default_error_messages["required"]
 
 
 class Form(forms.Form):
     """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
 
     def add_error(self, field: str | None, error: Any) -> None:
-        for each in getattr(error, "error_list", ()):
-            each.message = next((ours for theirs, ours in OURS if each.message is theirs), each.message)
+        if hasattr(error, "error_list"):
+            for each in error.error_list:
+                if each.message is MISSING and field in self.fields:
+                    each.message = asked_for(self.fields[field])
+            say_in_our_words(error)
         super().add_error(field, error)
+
+
+def asked_for(field: forms.Field) -> str:
+    return next((words for kind, words in ASKED if isinstance(field, kind)), "Enter a value.")
 
 
 class PlainDecimalField(forms.DecimalField):
@@ -63,7 +67,7 @@ def refuse(
     """Put a service's refusal beside the field it is about. `fields` maps the service's names, and resources that have no room,
     to the form's."""
     names = dict(fields or {})
-    if isinstance(error, Invalid) and error.fields:
+    if error.fields:
         for name, sentences in error.fields.items():
             target = names.get(name, name)
             for sentence in sentences:
@@ -74,9 +78,17 @@ def refuse(
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
 
+def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> None:
+    """In `clean`: what a service finds wrong stands beside what could not be read, of which it knows nothing."""
+    readable = {name: texts for name, texts in wrong.items() if name not in form.errors}
+    if readable:
+        refuse(form, Invalid("", fields=readable))
+
+
 def sentence_of(text: str) -> str:
-    """A service's message as a sentence that stands alone."""
-    sentence = text[:1].upper() + text[1:]
+    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is."""
+    first = text.partition(" ")[0]
+    sentence = text if first != first.lower() else text[:1].upper() + text[1:]
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 

@@ -125,7 +125,6 @@ def field_of(leaf: FormField) -> forms.Field:
         "help_text": leaf.help,
         "required": leaf.required and leaf.kind is not FieldKind.SWITCH,
         "initial": leaf.default,
-        "error_messages": {"required": "This field is required."},
     }
     match leaf.kind:
         case FieldKind.SWITCH if leaf.default or leaf.required:

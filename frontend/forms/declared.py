@@ -81,9 +81,7 @@ class Declared:
         """Refuses an empty value that is required."""
         leaf = next(iter(self.leaves.values()))
         by_file = leaf.kind is FieldKind.DOCUMENT
-        message = (
-            f"Paste the new {words_of(leaf)} or choose its file." if by_file else "This field is required."
-        )
+        message = f"Paste the new {words_of(leaf)} or choose its file." if by_file else "Enter a value."
         self.form.add_error(leaf.name, message)
 
     def refuse(self, fields: Mapping[str, list[str]]) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import Form, RequiredText
+from frontend.forms import Form, RequiredText, sentence_of
 from frontend.forms.clusters import VersionForm, field_of, posted_of
 from frontend.forms.inside import InsideForm, whole
 from gpuaas.core.errors import Invalid
@@ -96,20 +96,19 @@ class OrderForm(InsideForm):
         self.document: Document = {}
 
     def clean(self) -> dict[str, Any]:
-        found = super().clean() or {}
+        typed = posted_of(self, self.leaves, START)
         try:
-            self.document = document_of(self.definition.parameters, posted_of(self, self.leaves, START))
+            self.document = document_of(self.definition.parameters, typed)
         except Invalid as error:
             for name, sentences in error.fields.items():
-                self.add_error(START + name, sentences)
-        return found
+                self.add_error(START + name, list(map(sentence_of, sentences)))
+            readable = {name: text for name, text in typed.items() if name not in error.fields}
+            self.document = document_of(self.definition.parameters, readable)
+        return super().clean()
 
     def asked(self) -> dict[str, Any]:
-        """What the service takes, but the workspace."""
-        data = self.cleaned_data
-        sizes = {name: data[name] for name in self.asks}
-        named = {name: data[name] for name in ("name", "gpu", "idle_hours", "access")}
-        return {**named, "parameters": self.document, **sizes}
+        read = {name: each for name, each in super().asked().items() if not name.startswith(START)}
+        return {**read, "parameters": self.document}
 
     def parameters(self) -> list[forms.BoundField]:
         return [self[START + leaf.name] for leaf in self.leaves]

@@ -1,12 +1,15 @@
 """Ordering what runs inside a workspace."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set
+from frontend.forms import WHOLE, Form, RequiredText, choices_set, refuse_readable
 from gpuaas.workspaces.models import Workspace
+
+# what the service would refuse, by field, of what was read for an order; of the workspace, too, unless it is None
+Wrong = Callable[..., Mapping[str, Sequence[str]]]
 
 
 def whole(label: str, least: int, most: int, **kwargs: Any) -> forms.IntegerField:
@@ -17,7 +20,7 @@ def whole(label: str, least: int, most: int, **kwargs: Any) -> forms.IntegerFiel
 
 
 class InsideForm(Form):
-    """rooms: the workspaces to choose from, by their id."""
+    """rooms: the workspaces to choose from, by their id. wrong: judges an order before it is given."""
 
     asks: tuple[str, ...]
 
@@ -36,14 +39,26 @@ class InsideForm(Form):
         label="GPU type", required=False, help_text="Only needed where the workspace has several."
     )
 
-    def __init__(self, *args: Any, rooms: Mapping[str, Workspace], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, rooms: Mapping[str, Workspace], wrong: Wrong, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.rooms, self.wrong = rooms, wrong
         bought = [row.flavor.pool.gpu_type for room in rooms.values() for row in room.flavors.all()]
         gpus = sorted({gpu_type.slug: gpu_type.name for gpu_type in bought}.items())
         choices_set(
             self, "workspace", [(pk, f"{room.name} at {room.site.slug}") for pk, room in rooms.items()]
         )
         choices_set(self, "gpu", [("", "the workspace's own"), *gpus])
+
+    def clean(self) -> dict[str, Any]:
+        """What the service would refuse is said together with what cannot be read."""
+        found = super().clean() or {}
+        room = self.rooms.get(found.get("workspace", ""))
+        refuse_readable(self, self.wrong(workspace=room, **self.asked()))
+        return found
+
+    def asked(self) -> dict[str, Any]:
+        """What the service takes, but the workspace; what cannot be read is left out, and a name is then empty."""
+        return {"name": "", **{name: each for name, each in self.cleaned_data.items() if name != "workspace"}}
 
     def sizes(self) -> list[forms.BoundField]:
         return [self[name] for name in self.asks]

@@ -45,7 +45,11 @@ class Variables(forms.CharField):
         lines = [line.strip("\r") for line in str(super().to_python(value)).splitlines() if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)
-        return {name.strip(): text for name, _, text in (line.partition("=") for line in lines)}
+        pairs = [(name.strip(), text) for name, _, text in (line.partition("=") for line in lines)]
+        names = [name for name, _ in pairs]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
+            raise forms.ValidationError(f"{twice} is named twice. Keep one of the lines.")
+        return dict(pairs)
 
     def prepare_value(self, value: Any) -> Any:
         return "\n".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
@@ -110,10 +114,6 @@ class JobForm(InsideForm):
         initial=USUAL["retries"],
         help_text="How often it is started anew after it failed.",
     )
-
-    def asked(self) -> dict[str, Any]:
-        """What the service takes, but the workspace."""
-        return {name: value for name, value in self.cleaned_data.items() if name != "workspace"}
 
 
 def again(row: Job) -> dict[str, Any]:

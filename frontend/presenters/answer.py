@@ -9,6 +9,7 @@ from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine
 from frontend.presenters import money
 from frontend.presenters.tuning import placement_words
+from frontend.presenters.unconfirmed import waits_at
 from frontend.presenters.words import words_of
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.offers import gives
@@ -76,6 +77,8 @@ def answer_of(asked: Asked, *, now: datetime, take_url: str) -> Answer:
     notice = _notice(preview, flavor, count, most, take_url)
     if preview.fits and asked.amiss:
         notice = Notice(Tone.WARN, "Change the request", asked.amiss)
+    elif preview.fits:
+        notice = waits_at([flavor.pool.site]) or notice
     price = _quote(asked, now)
     seconds = estimate(site=flavor.pool.site)
     panel = AnswerPanel(

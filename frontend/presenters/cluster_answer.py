@@ -8,6 +8,7 @@ from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice
 from frontend.presenters.answer import price_line, total_line
 from frontend.presenters.money import month_words, notes_of
+from frontend.presenters.unconfirmed import waits_at
 from gpuaas.clusters.services import Plan
 from gpuaas.clusters.spec import burst_site
 from gpuaas.core.looks import Tone
@@ -60,7 +61,11 @@ def _notice(plan: Plan) -> Notice:
     if preview.hold:
         return Notice(Tone.BAD, "New requests are blocked", preview.hold)
     if plan.fits:
-        return Notice(Tone.OK, "Available now", "The request fits within limits and capacity.")
+        workers = (flavor.pool.site for flavor, count in plan.draft.items if count)
+        sites = [plan.draft.cluster.site, *workers]
+        return waits_at(sites) or Notice(
+            Tone.OK, "Available now", "The request fits within limits and capacity."
+        )
     check = preview.refusals[0]
     rest = len(preview.refusals) - 1
     more = f" {rest} more limit{' is' if rest == 1 else 's are'} exceeded." if rest else ""

@@ -33,6 +33,17 @@ function blockWhy(event: Event): void {
   else button.removeAttribute("aria-describedby");
 }
 
+/** A question that the next key overtakes is no error; htmx would write one to the console. */
+function overtake(event: Event): void {
+  const { detail } = event as CustomEvent<{ xhr: XMLHttpRequest; error?: string }>;
+  const { xhr } = detail;
+  const ended = xhr.onabort;
+  xhr.onabort = (aborted) => {
+    detail.error = "";
+    ended?.call(xhr, aborted);
+  };
+}
+
 const remembered = new WeakMap<Element, string>();
 
 /** `[data-lease]`: a day that is typed is the choice; another length puts it aside until "On a date" is chosen again. */
@@ -57,6 +68,7 @@ function chooseLease(event: Event): void {
 
 export function startAnswers(): void {
   block();
+  document.addEventListener("htmx:beforeSend", overtake);
   document.addEventListener("htmx:afterSwap", block);
   document.addEventListener("htmx:afterSwap", blockWhy);
   document.addEventListener("htmx:oobAfterSwap", block);

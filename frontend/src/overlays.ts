@@ -6,8 +6,7 @@ export function openDialog(id: string): void {
   const dialog = document.getElementById(id);
   if (!(dialog instanceof HTMLDialogElement) || dialog.open) return;
   dialog.showModal();
-  const submit = one<HTMLButtonElement>("button[type=submit]", dialog);
-  if (submit && dialog.dataset["confirmName"]) submit.disabled = !isNamed(dialog);
+  askName(dialog);
   one<HTMLInputElement>("input:not([type=hidden]):not([type=checkbox])", dialog)?.focus();
 }
 
@@ -21,6 +20,14 @@ function giveBack(dialog: string): void {
 
 const isNamed = (dialog: HTMLDialogElement): boolean =>
   one<HTMLInputElement>("input[name=confirm_name]", dialog)?.value === dialog.dataset["confirmName"];
+
+/** The button is disabled until the name is typed, and says so beside it. */
+function askName(dialog: HTMLDialogElement): void {
+  const submit = one<HTMLButtonElement>("button[type=submit]", dialog);
+  if (!submit || !dialog.dataset["confirmName"]) return;
+  submit.disabled = !isNamed(dialog);
+  one(".g-reason", submit.parentElement ?? dialog)?.toggleAttribute("hidden", !submit.disabled);
+}
 
 /** What came open with the page, or was opened by its link before scripts ran, is now opened by them. */
 function takeOver(): void {
@@ -90,8 +97,7 @@ function checkName(event: Event): void {
   const input = event.target;
   if (!(input instanceof HTMLInputElement) || input.name !== "confirm_name") return;
   const dialog = input.closest<HTMLDialogElement>("dialog[data-confirm-name]");
-  const submit = dialog && one<HTMLButtonElement>("button[type=submit]", dialog);
-  if (dialog && submit) submit.disabled = !isNamed(dialog);
+  if (dialog) askName(dialog);
 }
 
 export function startOverlays(): void {

@@ -24,16 +24,17 @@ from gpuaas.environments.states import Access
 
 
 def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponse:
-    initial = {"access": row.access}
+    initial, definition = {"access": row.access}, definition_of(row)
     context = {
         "environment": row,
         "url": held.url_of(row),
         "keys_url": reverse("frontend:environment_keys", args=[row.project.slug, row.pk]),
         "has_door": bool(settings.DOOR_DOMAIN),
         "is_public": row.access == Access.PUBLIC,
+        "may_be_public": Access.PUBLIC in definition.access,
         "mine": row.access != Access.PRIVATE or here.actor.owns(row.created_by_id),
         "keys": keys_of(environment=row).filter(revoked_at=None),
-        "access_form": AccessForm(initial=initial, definition=definition_of(row)),
+        "access_form": AccessForm(initial=initial, definition=definition),
         "key_form": KeyForm(auto_id="key_%s"),
         "crumbs": trail(here, Crumb(row.name, held.url_of(row)), Crumb("Access")),
         **more,

@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -119,7 +120,13 @@ def new(request: HttpRequest, here: ProjectPlace, kind: str) -> HttpResponse:
     found = kind_offered(slug=kind)
     rooms = rooms_for(here, ENVIRONMENTS, awake(here))
     definition = definition_read(newest_version(found).document)
-    form = OrderForm(posted(request), definition=definition, rooms=rooms, initial=first(request, rooms))
+    form = OrderForm(
+        posted(request),
+        definition=definition,
+        rooms=rooms,
+        wrong=partial(services.environment_wrong, kind=found.slug),
+        initial=first(request, rooms),
+    )
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             room = rooms[form.cleaned_data["workspace"]]

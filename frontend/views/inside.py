@@ -8,6 +8,7 @@ from frontend.forms.inside import InsideForm
 from frontend.place import ProjectPlace
 from frontend.presenters.inside import free_in
 from frontend.presenters.machines import may_run
+from frontend.presenters.unconfirmed import waits_at
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.inside import Part
 from gpuaas.workspaces.models import Workspace
@@ -34,6 +35,11 @@ def first(request: HttpRequest, rooms: Rooms) -> dict[str, str]:
 
 
 def form_shown(form: InsideForm, rooms: Rooms) -> dict[str, Any]:
-    """With what the chosen workspace has free."""
+    """With what the chosen workspace has free, and whether the order waits for an operator."""
     chosen = rooms.get(str(form["workspace"].value()), next(iter(rooms.values()), None))
-    return {"form": form, "chosen": chosen, "free": free_in(chosen) if chosen is not None else ()}
+    return {
+        "form": form,
+        "chosen": chosen,
+        "waits": waits_at(room.site for room in rooms.values()),
+        "free": free_in(chosen) if chosen is not None else (),
+    }

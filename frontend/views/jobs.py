@@ -1,6 +1,7 @@
 """Jobs of a project: the list, submitting one or the same again, and one with what can be done to it."""
 
 import uuid
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
@@ -70,7 +71,7 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 @checked
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     rooms = rooms_for(here, JOBS, awake(here))
-    form = JobForm(posted(request), rooms=rooms, initial=first(request, rooms))
+    form = _form(request, rooms, first(request, rooms))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             room = rooms[form.cleaned_data["workspace"]]
@@ -78,6 +79,10 @@ def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
             return done(request, f"{made.name} is in the queue.", held.url_of(made))
     back = reverse("frontend:jobs", args=[here.project.slug])
     return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")))
+
+
+def _form(request: HttpRequest, rooms: Rooms, initial: dict[str, Any]) -> JobForm:
+    return JobForm(posted(request), rooms=rooms, wrong=services.job_wrong, initial=initial)
 
 
 def _draw_form(
@@ -133,7 +138,7 @@ def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """Its form with what it was given, in the same workspace."""
     found = [room for room in awake(here) if room == row.workspace]
     rooms = rooms_for(here, JOBS, found)
-    form = JobForm(posted(request), rooms=rooms, initial=again(row))
+    form = _form(request, rooms, again(row))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             made = services.job_rerun(actor=here.actor, job=row, **form.asked())

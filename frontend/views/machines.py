@@ -16,6 +16,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, row_doors
 from frontend.presenters import machines as shown
 from frontend.presenters.held import url_of as workspace_url
+from frontend.presenters.unconfirmed import waits_at
 from frontend.views.workspaces import trail, workspace_at
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.providers.base import MachineVerb
@@ -108,6 +109,7 @@ def new(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpRespons
     context = {
         "workspace": row,
         "form": form,
+        "waits": waits_at([row.site]),
         "rooms": shown.rooms_of(row),
         "no_order": shown.no_order(row),
         "chosen": form["flavor"].value(),

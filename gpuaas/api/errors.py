@@ -19,7 +19,7 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.errors import GpuaasError
 from gpuaas.core.request import current_request
 
 log = logging.getLogger(__name__)
@@ -120,11 +120,12 @@ def _answer(exc: Exception) -> Response:
 
 def _domain(exc: GpuaasError) -> Response:
     detail = {key: value for key, value in exc.detail.items() if key != "fields"}
-    fields = exc.fields if isinstance(exc, Invalid) and exc.fields else None
     retry_after = getattr(exc, "retry_after", None)
     headers = {"Retry-After": str(retry_after)} if retry_after else {}
     return Response(
-        body(exc.code, exc.message, detail=detail, fields=fields), status=exc.status, headers=headers
+        body(exc.code, exc.message, detail=detail, fields=exc.fields or None),
+        status=exc.status,
+        headers=headers,
     )
 
 

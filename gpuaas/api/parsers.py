@@ -1,14 +1,21 @@
 """Strict JSON parser: refuses text that no database column can hold before any view sees it."""
 
-from collections.abc import Mapping
+import codecs
+import json
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import ParseError, ValidationError
 from rest_framework.parsers import JSONParser
+from rest_framework.utils.json import strict_constant
+
+ODD = "text must not contain null characters or lone surrogates"
+TWICE = "this name is given twice"
 
 
 class StrictJSONParser(JSONParser):
-    """Also refuses nesting beyond Python's stack, NUL characters and lone surrogates, in keys and in values."""
+    """Also refuses nesting beyond Python's stack; and, each at its field, a name that an object has twice, null characters and
+    lone surrogates."""
 
     def parse(
         self,
@@ -16,22 +23,49 @@ class StrictJSONParser(JSONParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
+        encoding = (parser_context or {}).get("encoding", "utf-8")
         try:
-            parsed = super().parse(stream, media_type, parser_context)
-            _refuse_odd_text(parsed)
+            text = codecs.getreader(encoding)(stream)
+            parsed = json.load(text, parse_constant=strict_constant, object_pairs_hook=_Object)
+            wrong = dict(_odd(parsed, ()))
         except RecursionError as error:
             raise ParseError("the JSON is nested too deeply") from error
+        except ValueError as error:
+            raise ParseError(f"the body is not valid JSON: {error}") from error
+        if wrong:
+            raise ValidationError({path: [words] for path, words in wrong.items()})
         return parsed
 
 
-def _refuse_odd_text(value: Any) -> None:
+class _Object(dict[str, Any]):
+    """An object of JSON, and the names that it had more than once."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.twice = {name for name in names if names.count(name) > 1} if len(self) < len(names) else set()
+
+
+def _odd(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ParseError("text must not contain NUL characters or lone surrogates")
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            _refuse_odd_text(key)
-            _refuse_odd_text(inner)
+        if _is_odd(value):
+            yield _shown(*path), ODD
+    elif isinstance(value, _Object):
+        for name in value.twice:
+            yield _shown(*path, name), TWICE
+        for name, inner in value.items():
+            if _is_odd(name):
+                yield _shown(*path), ODD
+            yield from _odd(inner, (*path, name))
     elif isinstance(value, list):
-        for inner in value:
-            _refuse_odd_text(inner)
+        for index, inner in enumerate(value):
+            yield from _odd(inner, (*path, str(index)))
+
+
+def _is_odd(text: str) -> bool:
+    return "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
+def _shown(*path: str) -> str:
+    """As an answer can hold it."""
+    return ".".join(path).replace("\x00", "�").encode("utf-8", "replace").decode()

@@ -7,6 +7,7 @@ numbers (JSON values only), `status` is the HTTP status of the API.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import ceil
+from types import TracebackType
 from typing import Any
 
 
@@ -14,21 +15,28 @@ class GpuaasError(Exception):
     code = "error"
     status = 500
 
-    def __init__(self, message: str, *, detail: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        detail: Mapping[str, Any] | None = None,
+        fields: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """fields: the messages by the name of the field that they are about ('' for the input itself)."""
         super().__init__(message)
         self.message = message
         self.detail: dict[str, Any] = dict(detail or {})
+        self.fields: dict[str, list[str]] = {name: list(texts) for name, texts in (fields or {}).items()}
 
 
 class Invalid(GpuaasError):
-    """Input that can never be accepted; `fields` maps a field's name to its messages ('' for the input itself)."""
+    """Input that can never be accepted."""
 
     code = "invalid"
     status = 400
 
     def __init__(self, message: str, *, fields: Mapping[str, Sequence[str]] | None = None) -> None:
-        self.fields: dict[str, list[str]] = {name: list(texts) for name, texts in (fields or {}).items()}
-        super().__init__(message, detail={"fields": self.fields} if self.fields else None)
+        super().__init__(message, detail={"fields": dict(fields)} if fields else None, fields=fields)
 
     @classmethod
     def field(cls, name: str, message: str) -> "Invalid":
@@ -148,3 +156,39 @@ class Permanent(GpuaasError):
 
 # The same call may succeed later: the site is away, or its credentials are being changed.
 PASSING = (Unavailable, Unauthorized)
+
+
+class Mistakes:
+    """All that is wrong with an input, so that it is named at once. Each `with mistakes:` block may be refused at a field, and
+    what follows it is judged as well."""
+
+    def __init__(self) -> None:
+        self.found: list[GpuaasError] = []
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Invalid | Conflict) or not error.fields:
+            return False
+        self.found.append(error)
+        return True
+
+    @property
+    def fields(self) -> dict[str, list[str]]:
+        fields: dict[str, list[str]] = {}
+        for error in self.found:
+            for name, texts in error.fields.items():
+                fields.setdefault(name, []).extend(texts)
+        return fields
+
+    def refuse(self) -> None:
+        """Raises what was found, if anything: Invalid, unless each of them only conflicts with the present state."""
+        if not self.found:
+            return
+        words, first = "; ".join(error.message for error in self.found), self.found[0]
+        if any(isinstance(error, Invalid) for error in self.found):
+            raise Invalid(words, fields=self.fields) from first
+        raise type(first)(words, detail=first.detail, fields=self.fields) from first

@@ -10,6 +10,7 @@ import contextlib
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
@@ -79,6 +80,7 @@ class Pulse:
             seen_at=now,
         )
         self._lost = 0  # rounds in a row
+        self._beaten = time.monotonic()  # when the last round went well
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulse", daemon=True)
 
@@ -125,6 +127,9 @@ class Pulse:
     def _end(self) -> None:
         Process.objects.filter(pk=self.row.pk).delete()
 
+    def _silent(self) -> float:
+        return round(time.monotonic() - self._beaten, 1)
+
     def _round(self, do: Callable[[], None]) -> None:
         """Nothing ends the thread but `stop`: claims are made for ALIVE_SECONDS as long as it is thought to run."""
         try:
@@ -132,11 +137,20 @@ class Pulse:
                 do()
             finally:
                 connection.close()
-            self._lost = 0
+            silent = self._silent()
+            if silent > ALIVE_SECONDS:  # under load, or where the host slept: claims have ended meanwhile
+                log.warning("pulse_lost", reason="the beat was late", silent_seconds=silent)
+            self._lost, self._beaten = 0, time.monotonic()
         except Exception as error:  # noqa: BLE001 (see above)
             self._lost += 1
             if self._lost > 1:  # a fork may close the first connection under it; claims outlast one round
-                log.warning("pulse_lost", error=type(error).__name__, rounds=self._lost)
+                log.warning(
+                    "pulse_lost",
+                    error=type(error).__name__,
+                    reason=str(error).strip(),
+                    rounds=self._lost,
+                    silent_seconds=self._silent(),
+                )
 
 
 _own: list[Pulse] = []

@@ -27,7 +27,10 @@ KINDS = {
     "integer": FieldKind.NUMBER,
     "object": FieldKind.PAIRS,
 }
-UNREADABLE = {"boolean": "choose yes or no", "object": "one entry per line, for example name = value"}
+UNREADABLE = {
+    "boolean": "choose yes or no",
+    "object": "one entry per line, for example name = value, and each name only once",
+}
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,10 @@ def _read(schema: Schema, text: str) -> Any:
             lines = [line for line in text.replace("\r\n", "\n").split("\n") if line]
             return [_read(schema["items"], line) for line in lines]
         case "object":
-            return dict(_pair(line) for line in map(str.strip, text.splitlines()) if line)
+            pairs = [_pair(line) for line in map(str.strip, text.splitlines()) if line]
+            if len(dict(pairs)) < len(pairs):
+                raise ValueError(text)
+            return dict(pairs)
         case "boolean":
             return {YES: True, NO: False}[text] if text in {YES, NO} else int("")
         case "integer":

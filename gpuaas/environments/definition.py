@@ -152,7 +152,10 @@ def definition_read(document: Any) -> Definition:
     parameters = schema_compile(
         document.get("parameters", {"type": "object", "properties": {}}), path="parameters"
     )
-    variables = dict(line.split("=", 1) for line in checked.get("variables", []))
+    lines = [line.split("=", 1) for line in checked.get("variables", [])]
+    variables = dict(lines)
+    if len(variables) < len(lines):
+        raise Unfit("variables", "each variable may be set only once")
     _parameters_check(parameters, variables)
     return Definition(
         command=tuple(checked.get("command", ())),

@@ -1,10 +1,11 @@
-"""What an order of a job may say. Each refusal names its field, so that a form and the API show it in place."""
+"""What an order of a job may say. Each refusal names its field, so that a form and the API show it in place, and all are named
+at once."""
 
 import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
 from gpuaas.workspaces.room import size_check
 
@@ -28,24 +29,35 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _VOLUME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _MOUNT = re.compile(r"/[a-z][A-Za-z0-9._/-]{0,200}")
 # of the container's own system, which a volume would hide
-_NOT_MOUNTED = ("/dev", "/proc", "/sys", "/etc", "/bin", "/lib", "/usr")
+_NOT_MOUNTED = ("/dev", "/proc", "/sys", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr")
 
 
-def order_check(given: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields but name, workspace and gpu, as they are stored. Raises Invalid at the field."""
-    found = {**USUAL, **given}
-    checked: dict[str, Any] = {"image": _image(found.get("image"))}
+def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
+    """All fields but name, workspace and gpu, as they are stored; `wrong` gets what cannot be, which then is as usual."""
+    found, read = {**USUAL, **given}, dict(USUAL)
+    with wrong:
+        read["image"] = _image(found.get("image"))
     for name in ("command", "arguments"):
-        checked[name] = _words(name, found[name])
-    checked["variables"] = _variables(found["variables"])
+        with wrong:
+            read[name] = _words(name, found[name])
+    with wrong:
+        read["variables"] = _variables(found["variables"])
     for name in Job.asks:
-        checked[name] = size_check(name, found[name])
-    checked["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
-    deadline = found["deadline_seconds"]
-    if deadline is not None:
-        _whole("deadline_seconds", "The deadline in seconds", deadline, 1, DEADLINE_MOST)
-    checked["deadline_seconds"] = deadline
-    return checked | _volume(found["volume"], found["mount"])
+        with wrong:
+            read[name] = size_check(name, found[name])
+    with wrong:
+        read["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
+    if (deadline := found["deadline_seconds"]) is not None:
+        with wrong:
+            read["deadline_seconds"] = _whole(
+                "deadline_seconds", "The deadline in seconds", deadline, 1, DEADLINE_MOST
+            )
+    if found["volume"] or found["mount"]:
+        with wrong:
+            read["volume"] = _volume(found["volume"])
+        with wrong:
+            read["mount"] = _mount(found["mount"])
+    return read
 
 
 def _whole(name: str, label: str, value: Any, least: int, most: int) -> int:
@@ -61,38 +73,65 @@ def _image(value: Any) -> str:
 
 
 def _words(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list | tuple) or len(value) > WORDS_MOST or not all(map(_is_text, value)):
-        raise Invalid.field(
-            name, f"at most {WORDS_MOST} words, each a text of at most {TEXT_MOST:,} characters"
-        )
+    if not isinstance(value, list | tuple):
+        raise Invalid.field(name, "this must be a list of words")
+    if len(value) > WORDS_MOST:
+        raise Invalid.field(name, f"use at most {WORDS_MOST} words; these are {len(value):,}")
+    for number, word in enumerate(value, start=1):
+        _text(name, f"word {number}", word)
     return list(value)
 
 
 def _variables(value: Any) -> dict[str, str]:
-    if not isinstance(value, Mapping) or len(value) > VARIABLES_MOST:
-        raise Invalid.field("variables", f"at most {VARIABLES_MOST} variables, by name")
+    if not isinstance(value, Mapping):
+        raise Invalid.field("variables", "these must be texts by their names")
+    if len(value) > VARIABLES_MOST:
+        raise Invalid.field("variables", f"set at most {VARIABLES_MOST} variables; these are {len(value):,}")
     for name, text in value.items():
         if type(name) is not str or not _VARIABLE.fullmatch(name):
-            raise Invalid.field("variables", "a variable is named by letters, digits and _")
-        if not _is_text(text):
+            shown = str(name)[:64].replace("\x00", "�")
             raise Invalid.field(
-                "variables", f"{name}: its value must be a text of at most {TEXT_MOST:,} characters"
+                "variables",
+                f"a variable is named by letters, digits and _, at most 64, and no digit comes first: {shown!r} is no name",
             )
+        _text("variables", f"the value of {name}", text)
     return dict(value)
 
 
-def _is_text(value: Any) -> bool:
-    return type(value) is str and len(value) <= TEXT_MOST and "\x00" not in value
+def _text(field: str, what: str, value: Any) -> None:
+    if type(value) is not str:
+        raise Invalid.field(field, f"{what} must be a text")
+    if len(value) > TEXT_MOST:
+        raise Invalid.field(field, f"{what} may have at most {TEXT_MOST:,} characters; it has {len(value):,}")
+    if "\x00" in value:
+        raise Invalid.field(field, f"{what} contains a null character, which no program can be given")
 
 
-def _volume(volume: Any, mount: Any) -> dict[str, str]:
-    if not volume and not mount:
-        return {"volume": "", "mount": ""}
-    if type(volume) is not str or not _VOLUME.fullmatch(volume):
-        raise Invalid.field("volume", "enter the name of a volume of the workspace")
-    hidden = type(mount) is str and any(
-        mount == each or mount.startswith(f"{each}/") for each in _NOT_MOUNTED
-    )
-    if type(mount) is not str or not _MOUNT.fullmatch(mount) or ".." in mount or hidden:
-        raise Invalid.field("mount", "enter the folder where the volume is mounted, such as /home/user")
-    return {"volume": volume, "mount": mount}
+def _volume(value: Any) -> str:
+    if not value:
+        raise Invalid.field("volume", "enter the name of the volume to mount, or leave the folder empty")
+    if type(value) is not str or not _VOLUME.fullmatch(value):
+        raise Invalid.field(
+            "volume", "the name of a volume has lower-case letters, digits, hyphens and dots alone"
+        )
+    return value
+
+
+def _mount(value: Any) -> str:
+    usual = "choose another one, such as /data"
+    if not value:
+        raise Invalid.field("mount", "enter the folder where the volume is mounted, such as /data")
+    if type(value) is not str or not _MOUNT.fullmatch(value):
+        raise Invalid.field(
+            "mount",
+            "a folder starts with / and a lower-case letter, and has letters, digits and . _ / - alone, 202 at most; "
+            + usual,
+        )
+    if ".." in value:
+        raise Invalid.field("mount", f"a folder may not contain ..; {usual}")
+    for each in _NOT_MOUNTED:
+        if value == each or value.startswith(f"{each}/"):
+            raise Invalid.field(
+                "mount", f"nothing may be mounted in {each}, which belongs to the image's own system; {usual}"
+            )
+    return value

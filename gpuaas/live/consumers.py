@@ -28,6 +28,21 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
     heard: frozenset[str] = frozenset()
     pulse: asyncio.Task[None] | None = None
 
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """A page that has left hears nothing more: the server delivers its `disconnect` next, which ends all of this. Nor does one
+        that was closed here, for which events may still be queued."""
+        closed = False
+
+        async def tell(message: Any) -> None:
+            nonlocal closed
+            if closed:
+                return
+            closed = message["type"] == "websocket.close"
+            with contextlib.suppress(OSError):
+                await send(message)
+
+        await super().__call__(scope, receive, tell)
+
     async def connect(self) -> None:
         # groups first: what happens between the handshake and the page's first look is then heard
         await self._hear(await groups_now(self.scope))

@@ -5,12 +5,12 @@ together they never take more than the workspace bought, and none of them knows 
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuaas.catalog.models import GpuPool
-from gpuaas.core.errors import Invalid, QuotaRefused
+from gpuaas.core.errors import Invalid, Mistakes, QuotaRefused
 from gpuaas.workspaces.models import Workspace
 
 # of an order
@@ -82,7 +82,7 @@ class Shortage:
             "asked": self.asked,
             "left": self.amount.free,
         }
-        return QuotaRefused(words, detail=detail)
+        return QuotaRefused(words, detail=detail, fields={self.name: [words]})
 
 
 @dataclass(frozen=True)
@@ -92,25 +92,28 @@ class Room:
     amounts: dict[str, Amount]
     pools: dict[GpuPool, Amount]
 
-    def shortage(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> Shortage | None:
-        """The first field that asks for more than is free. `wanted`: by field, `gpus` among them."""
+    def shortages(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> Iterator[Shortage]:
+        """Each field that asks for more than is free, GPUs first. `wanted`: by field, `gpus` among them."""
         if pool is not None:
             name, amount = pool.gpu_type.name, self.pools.get(pool, Amount(0, 0))
             if wanted["gpus"] > amount.free:
-                return Shortage("gpus", name, pool.gpu_type.slug, wanted["gpus"], amount)
+                yield Shortage("gpus", name, pool.gpu_type.slug, wanted["gpus"], amount)
         for key, asked in wanted.items():
             if key != "gpus" and asked > self.amounts[key].free:
-                return Shortage(key, WORDS[key], key, asked, self.amounts[key])
-        return None
+                yield Shortage(key, WORDS[key], key, asked, self.amounts[key])
 
-    def refuse(self, pool: GpuPool | None, **wanted: int) -> None:
-        """Raises QuotaRefused at the first field that asks for more than is free."""
-        if found := self.shortage(pool, wanted):
+    def shortage(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> Shortage | None:
+        return next(self.shortages(pool, wanted), None)
+
+    def judge(self, mistakes: Mistakes, pool: GpuPool | None, wanted: Mapping[str, int]) -> None:
+        """Adds each field that asks for more than is free."""
+        for found in self.shortages(pool, wanted):
             amount = found.amount
-            raise found.refusal(
-                f"the workspace has bought {amount.bought:,} {found.what}, and its other environments and jobs take "
-                f"{amount.taken:,}: {amount.free:,} {'is' if amount.free == 1 else 'are'} free"
-            )
+            with mistakes:
+                raise found.refusal(
+                    f"the workspace has bought {amount.bought:,} {found.what}, and its other environments and jobs take "
+                    f"{amount.taken:,}: {amount.free:,} {'is' if amount.free == 1 else 'are'} free"
+                )
 
     def less(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> "Room":
         """What is left once that is taken as well."""

@@ -110,3 +110,31 @@ def test_waiting_is_said(alices: Caller, as_alice: Actor, workspace: Workspace) 
     queue_start(workspace_id=row.workspace_id)
     found = alices.get(made.headers["Location"]).json
     assert (found["state"], found["waiting"]) == ("queued", "waits for 2 H100 SXM 80 GB: 1 of 4 is free")
+
+
+def test_all_mistakes_are_named_at_once(alices: Caller, workspace: Workspace) -> None:
+    wrong = {"name": "No", "image": "a b", "gpus": 5, "volume": "data", "mount": "/etc/x"}
+    refused = alices.post(HERE, asked(workspace, **wrong))
+    assert (refused.status, refused.code, set(refused.error["fields"])) == (400, "invalid", set(wrong))
+    assert "had no volume called data" in refused.error["fields"]["volume"][0]
+    assert "Nothing may be mounted in /etc".lower() in refused.error["fields"]["mount"][0].lower()
+    scarce = alices.post(HERE, asked(workspace, gpus=5, vcpus=999))
+    assert (scarce.status, scarce.code) == (409, "quota_exceeded")
+    assert set(scarce.error["fields"]) == {"gpus", "vcpus"}
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ('"command": ["python", "a\\u0000b"]', "command.1", "null characters"),
+        ('"variables": {"EPOCHS": "3", "EPOCHS": "4"}', "variables.EPOCHS", "twice"),
+        ('"variables": {"A\\ud800": "3"}', "variables", "surrogates"),
+    ],
+)
+def test_what_json_can_and_a_job_cannot_have(
+    alices: Caller, workspace: Workspace, body: str, field: str, words: str
+) -> None:
+    text = f'{{"workspace": "{workspace.pk}", "name": "train", "image": "train:1", {body}}}'
+    refused = alices.post(HERE, text.encode())
+    assert (refused.status, refused.code) == (400, "invalid")
+    assert words in refused.error["fields"][field][0]

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import OperationalError
+from structlog.testing import capture_logs
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import claims, clock, pulse
@@ -195,6 +197,30 @@ def test_no_error_ends_the_heartbeat(
     until((tmp_path / "alive").exists, "its file is touched in each round")
     assert beating._thread.is_alive()
     beating.stop()
+
+
+def test_a_lost_beat_is_logged_with_its_reason(beating: Pulse, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise OperationalError("connection refused\n")
+
+    monkeypatch.setattr("gpuaas.core.pulse.connection", SimpleNamespace(close=lambda: None))
+    with capture_logs() as logged:
+        for do in (broken, broken, lambda: None):
+            beating._round(do)
+        beating._beaten -= ALIVE_SECONDS + 3
+        beating._round(lambda: None)
+        beating._round(lambda: None)
+    assert [{key: each[key] for key in each.keys() - {"silent_seconds"}} for each in logged] == [
+        {
+            "event": "pulse_lost",
+            "log_level": "warning",
+            "error": "OperationalError",
+            "reason": "connection refused",
+            "rounds": 2,
+        },
+        {"event": "pulse_lost", "log_level": "warning", "reason": "the beat was late"},
+    ]
+    assert ALIVE_SECONDS + 3 <= logged[1]["silent_seconds"] < ALIVE_SECONDS + 8
 
 
 @pytest.mark.django_db(transaction=True)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from deploy.embedded.environment import ROOT
 
 # Redis answers as long as the file is there; the one process takes two looks to end.
@@ -19,6 +21,17 @@ demo.redis.answers = lambda url: Path(sys.argv[1]).exists()
 demo.redis.start = lambda folder: Path(sys.argv[1]).touch()
 with demo.kept({"GPUAAS_BROKER_URL"}) as over:
     demo.serve(time.monotonic(), sys.argv[2], over)
+"""
+# The same with seconds that a test can wait for.
+HASTY = """
+import sys, threading, time
+import honcho.manager
+from deploy.embedded import demo
+
+honcho.manager.KILL_WAIT = 0.2
+demo.ENDING_SECONDS = float(sys.argv[2])
+demo.announce = lambda url, started: None
+demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 """
 SLOW = "trap '' TERM; echo runs; n=0; while [ $n -lt 25 ]; do n=$((n+1)); sleep 0.1; done\n"
 
@@ -48,3 +61,28 @@ def test_a_server_that_leaves_with_the_demo_is_not_started_again(tmp_path: Path)
     assert "SIGINT received" in told
     assert "started again" not in told
     assert not there.exists()
+
+
+@pytest.mark.parametrize(("seconds", "killed"), [(20, False), (0.5, True)])
+def test_who_is_late_is_named_and_waited_for(tmp_path: Path, seconds: float, killed: bool) -> None:
+    procfile, slow = tmp_path / "Procfile", tmp_path / "slow"
+    slow.write_text(SLOW + "echo finished\n")
+    procfile.write_text(f"quick: sleep 60\nslow: sh {slow}\n")
+    demo = subprocess.Popen(
+        [sys.executable, "-c", HASTY, str(procfile), str(seconds)],
+        cwd=ROOT,
+        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(tmp_path), "PORT": "0"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stdout is not None
+    lines = []
+    for line in demo.stdout:
+        lines.append(line)
+        if all(any(word in each for each in lines) for word in ("quick started", "slow started", "runs")):
+            demo.send_signal(signal.SIGINT)
+            break
+    told = "".join([*lines, *demo.stdout])
+    assert demo.wait(timeout=20) == 0
+    assert "Waiting for slow to finish what is under way" in told
+    assert ("sending SIGKILL to slow" in told, "finished" in told) == (killed, not killed)

@@ -2,11 +2,13 @@
 
 import importlib
 import pkgutil
+from copy import copy
 
+import pytest
 from django import forms
 
 import frontend.forms
-from frontend.forms import Form, PlainDecimalField, RequiredText
+from frontend.forms import Form, PlainDecimalField, RequiredText, sentence_of
 
 
 class Sample(Form):
@@ -30,6 +32,57 @@ def test_errors_are_our_sentences() -> None:
     }
     assert Sample({**typed, "count": "0", "name": ""}).errors["count"] == ["Enter 1 or more."]
     assert Sample({**typed, "name": ""}).errors["name"] == ["Enter a name."]
+
+
+class Bare(Form):
+    """Fields that say nothing themselves."""
+
+    text = forms.CharField()
+    kind = forms.ChoiceField(choices=[("a", "A")])
+    kinds = forms.MultipleChoiceField(choices=[("a", "A")])
+    file = forms.FileField()
+    sure = forms.BooleanField()
+    day = forms.DateField()
+
+
+def test_what_is_missing_is_asked_for_in_our_words() -> None:
+    assert dict(Bare({"text": "a\x00", "day": "tomorrow"}).errors) == {
+        "text": ["Null characters are not allowed."],
+        "kind": ["Choose one."],
+        "kinds": ["Choose at least one."],
+        "file": ["Choose a file."],
+        "sure": ["Check this box."],
+        "day": ["Enter a date as year-month-day."],
+    }
+    assert Bare({}).errors["text"] == ["Enter a value."]
+
+
+def test_no_sentence_of_django_is_left_in_a_form() -> None:
+    """Wherever a field of a form is empty, what is asked for is ours."""
+    theirs = str(forms.Field.default_error_messages["required"])
+    classes = {
+        each
+        for module in pkgutil.iter_modules(frontend.forms.__path__, "frontend.forms.")
+        for each in vars(importlib.import_module(module.name)).values()
+        if isinstance(each, type) and issubclass(each, Form)
+    }
+    for each in classes:
+        form = Form({})
+        form.fields = {name: copy(field) for name, field in each.base_fields.items()}
+        assert theirs not in str(form.errors), each
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("vCPUs must be a whole number", "vCPUs must be a whole number."),
+        ("GPUs are taken", "GPUs are taken."),
+        ("the name is taken", "The name is taken."),
+        ("Enter a name.", "Enter a name."),
+    ],
+)
+def test_a_word_such_as_vcpus_begins_a_sentence_as_it_is(text: str, sentence: str) -> None:
+    assert sentence_of(text) == sentence
 
 
 def test_every_form_of_a_page_is_one_of_ours() -> None:

@@ -8,7 +8,7 @@ from asgiref import testing
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)  # whitenoise: no static files were collected for the tests
-    from gpuaas.asgi import application
+    from gpuaas.asgi import application as application
 
 
 class Page:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 from channels.auth import AuthMiddlewareStack
-from channels.layers import get_channel_layer
+from channels.layers import InMemoryChannelLayer, get_channel_layer
 from channels.routing import URLRouter
 from channels.security.websocket import AllowedHostsOriginValidator
 from django.conf import settings
@@ -22,7 +22,7 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, ProjectMembership, User
 from tenants.services import user_deactivate
 from tests.frontend.away import away_from_here
-from tests.live.page import Page
+from tests.live.page import Page, application
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -33,13 +33,19 @@ def cookie_of(user: User) -> bytes:
     return f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}".encode()
 
 
-async def connect(user: User | None) -> Page:
+async def connect(user: User | None, *, behind: Any = application) -> Page:
     headers = [(b"origin", b"http://testserver"), (b"host", b"testserver")]
     if user is not None:
         headers.append((b"cookie", await sync_to_async(cookie_of)(user)))
-    page = Page(headers)
+    page = Page(headers, behind=behind)
     assert await page.connect()
     return page
+
+
+def heard_by(group: str) -> list[str]:
+    layer = get_channel_layer()
+    assert isinstance(layer, InMemoryChannelLayer)
+    return list(layer.groups.get(group, {}))
 
 
 async def tell(group: str, kind: str = "workspace", id: str = "w1", mark: str = "m3") -> None:
@@ -176,6 +182,60 @@ def test_a_page_connects_anew_when_nobody_could_look_whether_its_session_holds(
             message = await page.hears()
         await sync_to_async(away.__exit__)(None, None, None)
         assert message == {"closed": consumers.AGAIN}
+
+    run(scenario)
+
+
+async def left_by_its_browser(scope: Any, receive: Any, send: Any) -> None:
+    """The portal behind a server whose browser leaves once it is connected, before the server can deliver that."""
+
+    async def refuse(message: Any) -> None:
+        if message["type"] != "websocket.accept":
+            raise ConnectionResetError("the browser has left")
+        await send(message)
+
+    await application(scope, receive, refuse)
+
+
+def test_a_browser_that_leaves_while_something_is_sent_ends_it_quietly(
+    alice: User, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        page = await connect(alice, behind=left_by_its_browser)
+        await tell(project_group(project.pk))
+        assert await page.hears_nothing()
+        await page.leave()
+        assert heard_by(project_group(project.pk)) == []
+
+    run(scenario)
+
+
+async def closing_for_good(scope: Any, receive: Any, send: Any) -> None:
+    """The portal behind a server that takes nothing after a close, as real ones do."""
+    closed = False
+
+    async def refuse(message: Any) -> None:
+        nonlocal closed
+        if closed:
+            raise RuntimeError(f"{message['type']} after the close")
+        closed = message["type"] == "websocket.close"
+        await send(message)
+
+    await application(scope, receive, refuse)
+
+
+def test_events_that_are_queued_when_it_closes_are_dropped(bob: User, project: Project) -> None:
+    async def scenario() -> None:
+        page = await connect(bob, behind=closing_for_good)
+        await sync_to_async(user_deactivate)(actor=SYSTEM, user=bob)
+        await tell(project_group(project.pk), kind="membership", id=str(project.pk))
+        await tell(project_group(project.pk), id="w2")
+        while "closed" not in await page.hears():
+            continue
+        assert await page.hears_nothing()
+        await page.leave()
 
     run(scenario)
 

@@ -5,6 +5,9 @@ from django.test import Client
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontend.components import Amount
+from frontend.presenters.operator.capacity import map_of, pools_shown
+from frontend.presenters.operator.nodes import nodes_shown
 from gpuaas.catalog.models import GpuPool, Node, Site
 from gpuaas.catalog.services import site_probe
 from gpuaas.catalog.services.inventory import pool_sums
@@ -133,6 +136,30 @@ def test_the_pages_and_the_api_show_the_same_parts(shared: Site, olga: object, c
     page = client.get("/operator/capacity/").content.decode()
     assert "9 in other hands" in page
     assert 'data-kind="others"' in page
+
+
+@pytest.mark.parametrize("cordoned", [False, True])
+def test_what_others_use_is_allocated_in_no_sum_of_ours(
+    shared: Site, as_alice: Actor, project: Project, as_olga: Actor, cordoned: bool
+) -> None:
+    workspace = ready(as_alice, project, shared, h100s=4)
+    pod_create(shared.pk, workspace.external_name, "mine", 3)
+    node_set(shared.pk, name="l-01", cordoned=cordoned)
+    look(shared)
+    shown = pools_shown(actor=as_olga)
+    sums = {pool.pool.gpu_type.slug: (pool.sums.allocated, pool.nodes.others) for pool in shown}
+    assert sums == {TYPE: (3, 8), "l40s-48gb": (0, 1)}
+    rows = map_of(shown)
+    assert [row.allocated for row in rows] == [3, 0]
+    kinds = [[cell.kind for node in row.nodes for cell in node.cells] for row in rows]
+    drawn = [(row.count(Amount.USED), row.count(Amount.OTHERS)) for row in kinds]
+    assert drawn == [(3, 8), (0, 1)]
+
+
+def test_a_node_shows_what_others_use_of_it(shared: Site) -> None:
+    rows = shared.nodes.filter(pool__isnull=False).select_related("pool__gpu_type").order_by("name")
+    parts = [(part.allocated, part.others) for node in nodes_shown(shared, rows) for part in node.parts]
+    assert sorted(parts) == [(0, 0), (0, 1), (0, 8)]
 
 
 nodes = st.builds(

@@ -230,13 +230,24 @@ class Lab(BaseLab):
             self._wait_http(name)
         self._fill("hosts")
         if not filled.exists():
-            nova = [self._installation.program("nova-manage"), *self._services().nova_options()]
-            self._command([*nova, "cell_v2", "discover_hosts"])
+            self._discover_hosts()
             self._fill("resources")
             filled.write_text("")
         for process in map(self._process, self._services().basic()):
             if not process.pid():
                 raise LabError(f"{process.name} ended:\n{process.log_end()}")
+
+    def _discover_hosts(self) -> None:
+        """Nova's scheduler maps new hosts too, once a minute. Where both do, the later one fails, and what is left is
+        mapped by doing it again."""
+        nova = [self._installation.program("nova-manage"), *self._services().nova_options()]
+        for left in reversed(range(5)):
+            try:
+                self._command([*nova, "cell_v2", "discover_hosts"])
+                break
+            except LabError as error:
+                if not left or "Duplicate host mapping" not in str(error):
+                    raise
 
     def _start_balancing(self, settings: Settings) -> None:
         settings.save(self._settings_path)

@@ -26,8 +26,9 @@ N = TypeVar("N", int, Decimal)
 
 @dataclass(frozen=True)
 class Sums(Generic[N]):
-    """Devices of one GPU type, or (`sums_of`) GPUs. allocated: as last reported by the sites, in whose hands ever; the others: as
-    quotas/gpus.py, and free + held + closed + others + out = capacity + beyond."""
+    """Devices of one GPU type, or (`sums_of`) GPUs. allocated: those used by workspaces and clusters of ours, as last reported by the
+    sites; what others use is in `others` alone. The rest: as quotas/gpus.py, and free + held + closed + others + out =
+    capacity + beyond."""
 
     capacity: N
     healthy: N
@@ -97,11 +98,12 @@ def sums_of(pools: Iterable[PoolShown]) -> Sums[Decimal]:
 
 def _pool(pool: GpuPool, gpus: PoolGpus, found: NodeSums | None) -> PoolShown:
     nodes = found or NodeSums(allocated=pool.allocated, used=pool.allocated, others=pool.others)
-    drawn = min(max(gpus.held - nodes.allocated + nodes.others, 0), pool.unallocated)
+    allocated = max(nodes.allocated - nodes.others, 0)
+    drawn = min(max(gpus.held - allocated, 0), pool.unallocated)
     sums = Sums(
         pool.capacity,
         pool.healthy,
-        nodes.allocated,
+        allocated,
         gpus.held,
         gpus.free,
         pool.others,

@@ -33,11 +33,12 @@ NUMA_WORDS = {
 
 @dataclass(frozen=True)
 class PartShown:
-    """Devices of one kind on the node."""
+    """Devices of one kind on the node: allocated to what is ours, in use by others, unhealthy."""
 
     name: str
     capacity: int
     allocated: int
+    others: int
     unhealthy: int
 
 
@@ -101,7 +102,13 @@ def nodes_shown(site: Site, rows: Iterable[Node]) -> list[NodeShown]:
 def _node(site: Site, rows: Sequence[Node]) -> NodeShown:
     first = rows[0]
     parts = tuple(
-        PartShown(row.pool.gpu_type.name, row.capacity, row.allocated, row.unhealthy)
+        PartShown(
+            name=row.pool.gpu_type.name,
+            capacity=row.capacity,
+            allocated=max(row.allocated - row.others, 0),
+            others=row.others,
+            unhealthy=row.unhealthy,
+        )
         for row in rows
         if row.pool is not None
     )

@@ -118,7 +118,10 @@ def _verdict(site: Site) -> tuple[Tone, str, str, str]:
     if not site.enabled:
         return Tone.OFF, "Disabled", "Nothing new is placed here; what runs keeps running.", ""
     found = conditions_read(site.conditions)
-    bad = next((item for item in found if item.status is Status.FALSE), None)
+    wrong = [item for item in found if item.status is Status.FALSE]
+    bad = min(wrong, key=lambda item: item.type == "Confirmed", default=None)
+    if bad is not None and bad.type == "Confirmed":
+        return Tone.WARN, "Unconfirmed", bad.message, bad.remedy
     if bad is not None and site.reached_at is None:
         return Tone.BAD, "Never reached", bad.message or words_of(bad.reason), bad.remedy
     if not found:

@@ -80,6 +80,7 @@ NODES = Listing(
         ),
         Column("gpu_type", "GPU type", value=_each("name")),
         Column("allocated", "Allocated", value=_each("allocated"), numeric=True),
+        Column("others", "Others", value=_each("others"), numeric=True),
         Column("out", "Out", value=_each("unhealthy"), numeric=True),
         Column("gpus", "GPUs", value=_each("capacity"), numeric=True),
         Column("vcpus", "vCPU", numeric=True),

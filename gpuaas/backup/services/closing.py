@@ -10,6 +10,7 @@ from psycopg import sql
 
 from gpuaas.backup.contents import NOT_KEPT
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services import sites_unconfirm
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.core.models import SEEN, Process
@@ -63,11 +64,6 @@ def closing_sql(*, revoke_tokens: bool) -> str:
     return closing + (TOKENS if revoke_tokens else "")
 
 
-def sites_unconfirm() -> None:
-    """Once more after migrations, which may only now have made the column."""
-    Site.objects.filter(removed_at=None).update(confirmed=False)
-
-
 def stopped_require() -> None:
     """Raises Conflict if a process of the portal uses the database."""
     alive = list(Process.objects.filter(seen_at__gt=clock.now() - SEEN)[:3])
@@ -89,7 +85,7 @@ def recovered(*, revoke_tokens: bool = False) -> list[Site]:
                 .as_string(None)
             )
             cursor.execute(closing_sql(revoke_tokens=revoke_tokens))
-        found = list(Site.objects.filter(removed_at=None).order_by("slug"))
+        found = sites_unconfirm()
         for site in found:
             audit_record(actor=SYSTEM, action="backup.recover", target=site, after={"confirmed": False})
     return found

@@ -1,5 +1,6 @@
 """Writes of the catalog."""
 
+from gpuaas.catalog.services.confirmed import sites_unconfirm
 from gpuaas.catalog.services.flavors import (
     FlavorDefaults,
     flavor_create,
@@ -44,6 +45,7 @@ __all__ = [
     "site_probe",
     "site_probe_request",
     "site_update",
+    "sites_unconfirm",
     "storage_class_retire",
     "storage_class_sell",
     "storage_plain_choose",

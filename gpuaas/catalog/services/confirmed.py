@@ -3,8 +3,11 @@
 import uuid
 from datetime import datetime
 
+from django.db import transaction
+
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.site import known_of
+from gpuaas.core import clock
 from gpuaas.core.conditions import Status, Stored, condition_set
 from gpuaas.providers.base import Inventory
 
@@ -36,6 +39,32 @@ def confirmed(stored: Stored, site: Site, inventory: Inventory, now: datetime) -
     return condition_set(
         stored, type=CONFIRMED, status=status, reason=reason, message=message[:2000], now=now, remedy=remedy
     )
+
+
+def confirmation_noted(stored: Stored, *, confirmed: bool, now: datetime) -> Stored:
+    """At once where it changes, so that pages do not wait for the next probe; that also names what is unknown."""
+    if confirmed:
+        return {kind: row for kind, row in stored.items() if kind != CONFIRMED}
+    return condition_set(
+        stored,
+        type=CONFIRMED,
+        status=Status.FALSE,
+        reason="Unconfirmed",
+        message=UNCONFIRMED,
+        now=now,
+        remedy=REMEDY,
+    )
+
+
+@transaction.atomic
+def sites_unconfirm() -> list[Site]:
+    """All that are attached, by name: nothing is changed at one before an operator has compared it with the database."""
+    rows = list(Site.objects.select_for_update().filter(removed_at=None).order_by("slug"))
+    for row in rows:
+        row.confirmed = False
+        row.conditions = confirmation_noted(row.conditions, confirmed=False, now=clock.now())
+    Site.objects.bulk_update(rows, ["confirmed", "conditions"])
+    return rows
 
 
 def _named(strangers: list[str]) -> str:

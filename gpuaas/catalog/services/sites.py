@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.confirmed import confirmation_noted
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
@@ -82,6 +83,16 @@ def site_create(
     return site
 
 
+def _attached_lock(site: Site) -> Site:
+    row = Site.objects.select_for_update().get(pk=site.pk)
+    if row.removed_at is not None:
+        raise Conflict(
+            f"the name {row.slug} belongs to a removed site and its past usage; attach the site under "
+            "another name"
+        )
+    return row
+
+
 @transaction.atomic
 def site_update(
     *, actor: Actor, site: Site, credentials: Mapping[str, Any] | None = None, **changes: Any
@@ -90,12 +101,7 @@ def site_update(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if unknown := sorted(changes.keys() - set(CHANGEABLE)):
         raise Invalid.field(unknown[0], "this cannot be changed")
-    row = Site.objects.select_for_update().get(pk=site.pk)
-    if row.removed_at is not None:
-        raise Conflict(
-            f"the name {row.slug} belongs to a removed site and its past usage; attach the site under "
-            "another name"
-        )
+    row = _attached_lock(site)
     if "oversubscription_percent" in changes:
         _percent(changes["oversubscription_percent"])
     if "endpoint" in changes:
@@ -112,8 +118,10 @@ def site_update(
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}
     if not changed and not sealed:
         return row
+    noted = {"conditions": confirmation_noted(row.conditions, confirmed=row.confirmed, now=clock.now())}
+    shown = noted if "confirmed" in changed else {}
     Site.objects.filter(pk=row.pk).update(
-        **changed, **sealed, version=F("version") + 1, due_at=clock.now() if row.enabled else None
+        **changed, **sealed, **shown, version=F("version") + 1, due_at=clock.now() if row.enabled else None
     )
     after = {**changed, "credentials": "replaced"} if sealed else changed
     audit_record(actor=actor, action="site.update", target=row, before=before, after=after)

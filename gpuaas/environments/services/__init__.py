@@ -14,6 +14,7 @@ from gpuaas.environments.services.changes import (
     environment_restart,
     environment_start,
     environment_stop,
+    environment_wrong,
 )
 from gpuaas.environments.services.idle import environment_idle_set, environment_keep
 from gpuaas.environments.services.kinds import kind_create, kind_retire, kind_version_add
@@ -32,6 +33,7 @@ __all__ = [
     "environment_restart",
     "environment_start",
     "environment_stop",
+    "environment_wrong",
     "key_create",
     "key_revoke",
     "kind_create",

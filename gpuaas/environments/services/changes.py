@@ -1,12 +1,12 @@
 """What a tenant asks for: order, start, stop, restart, clone, delete. The reconciler does it at the site."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.core.queue import poke
 from gpuaas.core.schema import document_check
 from gpuaas.environments.definition import definition_read
@@ -24,45 +24,81 @@ from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of, size_check
-from gpuaas.workspaces.services.inside import place_take, workspace_awake
+from gpuaas.workspaces.services.inside import place_judge, place_take, workspace_awake
 from tenants.actors import Actor
 
 LOG_TASK = "environments.log"
 
 
+@transaction.atomic
 def environment_create(
-    *,
-    actor: Actor,
-    workspace: Workspace,
+    *, actor: Actor, workspace: Workspace, kind: str, name: str, **given: Any
+) -> Environment:
+    """Ordered from the newest version of the kind; its site makes it within seconds.
+
+    given: gpu, the slug of the GPU type, where the workspace has several; parameters; idle_hours, as `environment_idle_set` takes
+    it; access, who may open it; gpus, vcpus, memory_gib, home_gib. Those that are left out or None are the kind's. Raises Invalid
+    with all mistakes at their fields; QuotaRefused or Conflict at them, where it is only more than is free or a name in use;
+    Conflict for a workspace that is not ready.
+    """
+    return _order(actor, workspace, lambda place: _judged(place, kind, name, **given))
+
+
+def environment_wrong(
+    *, workspace: Workspace | None, kind: str, name: str, **given: Any
+) -> dict[str, list[str]]:
+    """All that would be refused of an order, by field; without a workspace, what every one would refuse."""
+    return _judged(workspace, kind, name, **given)[1].fields
+
+
+def _judged(
+    workspace: Workspace | None,
     kind: str,
     name: str,
+    *,
     gpu: str = "",
     parameters: Mapping[str, Any] | None = None,
     idle_hours: int | None = None,
     access: str | None = None,
     **sizes: int | None,
-) -> Environment:
-    """Ordered from the newest version of the kind; its site makes it within seconds.
-
-    gpu: the slug of the GPU type, where the workspace has several. idle_hours: as `environment_idle_set` takes it.
-    access: who may open it; None = the kind's default.
-    sizes: gpus, vcpus, memory_gib, home_gib; those that are not said are the kind's. Raises Invalid and QuotaRefused at the
-    field, Conflict for a name in use or a workspace that is not ready.
-    """
+) -> tuple[Environment, Mistakes]:
+    wrong = Mistakes()
     found = EnvironmentKind.objects.filter(slug=kind).first()
     if found is None:
         raise Invalid.field("kind", "there is no such kind of environment")
     version = newest_version(found)
     definition = definition_read(version.document)
-    definition.idle_hours_require(idle_hours)
-    row = Environment(made_of=version, parameters=_parameters(definition.parameters, parameters or {}))
-    row.idle_hours, row.access = idle_hours, definition.access_require(access)
+    row = Environment(made_of=version, idle_hours=idle_hours)
+    with wrong:
+        definition.idle_hours_require(idle_hours)
+    with wrong:
+        row.parameters = _parameters(definition.parameters, parameters or {})
+    with wrong:
+        row.access = definition.access_require(access)
     for size in row.asks:
         given = sizes.get(size)
-        setattr(row, size, size_check(size, definition.sizes[size] if given is None else given))
-    return _order(actor, workspace, row, name, gpu)
+        setattr(row, size, 0)
+        with wrong:
+            setattr(row, size, size_check(size, definition.sizes[size] if given is None else given))
+    return _placed(row, workspace, name, gpu, wrong)
 
 
+def _placed(
+    row: Environment, workspace: Workspace | None, name: str, gpu: str, wrong: Mistakes
+) -> tuple[Environment, Mistakes]:
+    room = place_judge(row, workspace, wrong, name=name, gpu=gpu)
+    if workspace is None or room is None:
+        return row, wrong
+    named = workspace.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED)
+    if row.name and named.exists():
+        message = f"the workspace already has an environment called {row.name}"
+        with wrong:
+            raise Conflict(message, detail={"field": "name"}, fields={"name": [message]})
+    room.judge(wrong, row.pool, row.sizes)
+    return row, wrong
+
+
+@transaction.atomic
 def environment_clone(*, actor: Actor, environment: Environment, name: str) -> Environment:
     """Another one of the same version, size and parameters, with an empty home of its own."""
     made_of = environment.made_of
@@ -70,18 +106,15 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     kept = {"parameters": environment.parameters, "idle_hours": environment.idle_hours}
     row = Environment(made_of=made_of, access=environment.access, **kept, **environment.sizes)
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
-    return _order(actor, environment.workspace, row, name, gpu)
+    return _order(actor, environment.workspace, lambda place: _placed(row, place, name, gpu, Mistakes()))
 
 
-@transaction.atomic
-def _order(actor: Actor, workspace: Workspace, row: Environment, name: str, gpu: str) -> Environment:
-    room = place_take(actor, workspace, row, name=name, gpu=gpu, what=MAY)
+def _order(
+    actor: Actor, workspace: Workspace, judge: Callable[[Workspace], tuple[Environment, Mistakes]]
+) -> Environment:
+    row = place_take(actor, workspace, judge, MAY)
     row.due_at = row.created_at
     steps = ENVIRONMENTS.steps_of(row, Change.CREATE)
-    if row.workspace.environments.filter(name=row.name).exclude(state=EnvironmentState.DELETED).exists():
-        message = f"the workspace already has an environment called {row.name}"
-        raise Conflict(message, detail={"field": "name"})
-    room.refuse(row.pool, **row.sizes)
     row.save(force_insert=True)
     EnvironmentTransition.objects.create(
         subject=row, old="", new=EnvironmentState.REQUESTED, actor=actor.name
@@ -104,7 +137,9 @@ def environment_start(
     row = ENVIRONMENT.asked(actor, environment, Verb.RESUME, expected_version)
     if ENVIRONMENT.is_already(row, Verb.RESUME):
         return row
-    room_of(workspace=place, besides=row).refuse(row.pool, **row.sizes)
+    wrong = Mistakes()
+    room_of(workspace=place, besides=row).judge(wrong, row.pool, row.sizes)
+    wrong.refuse()
     with ENVIRONMENT.changing(row, actor, "start"):
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
     return row

@@ -1,12 +1,14 @@
 """What a tenant asks for: submit, submit again, cancel, delete. The queue starts it, and the reconciler does it at the site."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
 from gpuaas.core import clock
+from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job, JobTransition
-from gpuaas.jobs.order import order_check
+from gpuaas.jobs.order import order_read
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.spec import JOBS
@@ -14,8 +16,8 @@ from gpuaas.jobs.states import JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import Room
-from gpuaas.workspaces.services.inside import place_take
+from gpuaas.workspaces.services.inside import place_judge, place_take
+from gpuaas.workspaces.volumes import volumes_lately
 from tenants.actors import Actor
 
 S = JobState
@@ -26,24 +28,19 @@ REPEATED = (
 )
 
 
+@transaction.atomic
 def job_create(
     *, actor: Actor, workspace: Workspace, name: str, gpu: str = "", again: Job | None = None, **given: Any
 ) -> Job:
     """Queued in its workspace, where it starts once what it asks for is free.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries; those that are left out are as in `order.USUAL`. Raises Invalid at the
-    field, QuotaRefused for more than the workspace has bought, Conflict for one that is not ready.
+    memory_gib, volume, mount, deadline_seconds, retries; those that are left out are as in `order.USUAL`. Raises Invalid with all
+    mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
-    row = Job(again=again, **order_check(given))
-    return _submit(actor, workspace, row, name, gpu)
-
-
-@transaction.atomic
-def _submit(actor: Actor, workspace: Workspace, row: Job, name: str, gpu: str) -> Job:
-    room = place_take(actor, workspace, row, name=name, gpu=gpu, what=MAY)
+    row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
+    row.again = again
     JOBS.steps_of(row, Change.CREATE)
-    _refuse_what_never_fits(room, row)
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=S.QUEUED, actor=actor.name)
     JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes})
@@ -52,10 +49,36 @@ def _submit(actor: Actor, workspace: Workspace, row: Job, name: str, gpu: str) -
     return row
 
 
-def _refuse_what_never_fits(room: Room, row: Job) -> None:
-    if found := room.empty.shortage(row.pool, row.sizes):
+def job_wrong(*, workspace: Workspace | None, name: str, gpu: str = "", **given: Any) -> dict[str, list[str]]:
+    """All that would be refused of an order, by field; without a workspace, what every one would refuse."""
+    return _judged(workspace, name, gpu, given)[1].fields
+
+
+def _judged(
+    workspace: Workspace | None, name: str, gpu: str, given: Mapping[str, Any]
+) -> tuple[Job, Mistakes]:
+    wrong = Mistakes()
+    row = Job(**order_read(given, wrong))
+    room = place_judge(row, workspace, wrong, name=name, gpu=gpu)
+    if workspace is None or room is None:
+        return row, wrong
+    for found in room.empty.shortages(row.pool, row.sizes):
         words = f"the workspace has bought {found.amount.bought:,} {found.what}: a job that asks for {found.asked:,} never starts"
-        raise found.refusal(words)
+        with wrong:
+            raise found.refusal(words)
+    with wrong:
+        _volume_require(workspace, row.volume)
+    return row, wrong
+
+
+def _volume_require(workspace: Workspace, volume: str) -> None:
+    known = volumes_lately(workspace=workspace)
+    if not volume or known is None or volume in known:
+        return
+    has = f"it has {', '.join(sorted(known)[:10])}" if known else "it has none"
+    raise Invalid.field(
+        "volume", f"{workspace.name} had no volume called {volume} when its site was last looked at; {has}"
+    )
 
 
 def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:

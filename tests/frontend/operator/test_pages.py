@@ -23,7 +23,7 @@ from gpuaas.metering.models import CrossCheck, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from quotas.models import CapacityStretch, CapacityWatch, SiteCapacity
 from tenants.actors import SYSTEM
-from tenants.models import AuditEntry, Organization, Project, User
+from tenants.models import Organization, Project, User
 from tests.billing.stage import interval_make
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import OrganizationFactory, ProjectFactory
@@ -304,18 +304,6 @@ def test_readiness_says_what_is_wrong_what_to_do_and_lets_the_operator_decide(
         "is being checked"
         in olga_at.post("/operator/sites/at/ber-1/preflight/", follow=True).content.decode()
     )
-
-
-def test_a_site_is_confirmed_after_a_restore(olga_at: Client, site: Site, nodes: None) -> None:
-    Site.objects.update(confirmed=False)
-    page = olga_at.get("/operator/sites/at/ber-1/").content.decode()
-    assert "Confirm the site?" in page
-    assert "/operator/sites/at/ber-1/drift/" in page.split("Confirm the site?")[1]
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": "1"})
-    assert Site.objects.get().confirmed
-    assert "Confirm the site?" not in olga_at.get("/operator/sites/at/ber-1/").content.decode()
-    entry = AuditEntry.objects.get(action="site.update")
-    assert (entry.before, entry.after) == ({"confirmed": False}, {"confirmed": True})
 
 
 def test_the_map_shows_sick_gpus_and_why(olga_at: Client, site: Site, nodes: None) -> None:

@@ -96,7 +96,8 @@ def opened(context: BrowserContext) -> tuple[Page, list[str]]:
 
 def complaint(message: ConsoleMessage) -> list[str]:
     """htmx also logs a request that a change of page cut off; failed ones the browser itself complains about."""
-    return [message.text] if message.type == "error" and not message.text.startswith("htmx:") else []
+    cut_off = message.text.startswith(("htmx:afterRequest", "htmx:sendError"))
+    return [message.text] if message.type == "error" and not cut_off else []
 
 
 def until(is_so: Callable[[], object], what: str) -> None:

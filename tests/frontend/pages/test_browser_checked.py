@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from billing.models import Budget
 from gpuaas.workspaces.models import Workspace
@@ -44,6 +44,25 @@ def test_a_budget(chromium: Browser, address: str, alice: User) -> None:
     assert complaints == []
 
 
+def test_a_check_that_the_next_key_overtakes_is_no_error(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.goto(f"{address}/p/weather-lm/budgets/new/")
+    why = page.locator("#why")
+    page.get_by_role("button", name="Create budget").scroll_into_view_if_needed()
+    expect(why).to_have_text("Name: Enter a name.")
+    held: list[Route] = []
+    page.route("**/*check*", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/*check*"):
+        page.locator("[name=name]").fill("stage")
+    page.locator("[name=name]").fill("stages")
+    expect(why).to_contain_text("Amount: ")
+    assert held
+    assert complaints == []
+
+
 def test_a_token_and_a_project_in_its_dialog(chromium: Browser, address: str, alice: User) -> None:
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(f"{address}/p/weather-lm/tokens/")
@@ -58,6 +77,7 @@ def test_a_token_and_a_project_in_its_dialog(chromium: Browser, address: str, al
     page.get_by_role("button", name="New project").first.click()
     dialog = page.locator("#new-project")
     expect(dialog.get_by_role("button", name="Create project")).to_be_disabled()
+    dialog.locator("[name=name]").fill("Again")
     dialog.locator("[name=slug]").fill("weather-lm")
     expect(dialog.locator("#id_slug-help")).to_have_class("invalid-feedback")
     expect(dialog).to_be_visible()

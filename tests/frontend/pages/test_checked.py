@@ -57,7 +57,7 @@ def test_the_order_of_an_environment(
     why, red = ask(alice_at, url, order(room, name=""))
     assert (why, red) == ("Name: Enter a name.", {}), "nothing is red that is not written yet"
     why, red = ask(alice_at, url, order(room, name="No Name", vcpus="many"))
-    assert list(red) == ["vcpus"]
+    assert list(red) == ["name", "vcpus"], "what cannot be read, and what the service finds"
     assert charlie_at.post(f"{url}?check", order(room)).status_code == 404
     assert not Environment.objects.exists()
     assert alice_at.post(url, order(room)).status_code == 302

@@ -81,7 +81,7 @@ def test_what_is_on_by_default_can_be_turned_off(alice_at: Client) -> None:
     ("name", "value", "said"),
     [
         ("pools.gpu.count", "9", "A whole number of at most 8."),
-        ("pools.gpu.count", "", "This field is required."),
+        ("pools.gpu.count", "", "Enter a value."),
         ("pools.gpu.count", "two", "A whole number."),
         ("release", "1.0.0", "Choose one of"),
         ("parameters.boot_seconds", "0", "A whole number of at least 1."),
@@ -337,3 +337,11 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     past = words(alice_at.post(f"{at}extend/effect/", {"until": "2020-01-01T00:00"}))
     assert "in the future" in past
     assert "data-blocked" in past
+
+
+@pytest.mark.usefixtures("template")
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(alice_at: Client, site: Site) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(ORDER))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {site.slug} {waits}" in words(alice_at.get(ORDER))

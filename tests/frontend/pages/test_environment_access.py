@@ -54,7 +54,8 @@ def test_the_order_offers_what_the_kind_allows(alice_at: Client, room: Workspace
 @override_settings(DOOR_DOMAIN="apps.test")
 def test_a_key_is_shown_once(alice_at: Client, lab: Environment, project: Project) -> None:
     page, made = at("environment_access", project, lab.pk), at("environment_keys", project, lab.pk)
-    assert "New key" not in words(alice_at.get(page))
+    before = words(alice_at.get(page))
+    assert ("New key" in before, "change who may open it first" in before) == (False, True)
     refused = alice_at.post(made, {"name": "ci"})
     assert (refused.status_code, DoorKey.objects.exists()) == (422, False)
     assert (
@@ -75,6 +76,15 @@ def test_a_key_is_shown_once(alice_at: Client, lab: Environment, project: Projec
     assert "Who may open it</dt><dd>Public with a key" in words(
         alice_at.get(at("environment", project, lab.pk))
     )
+
+
+def test_what_may_not_be_public_says_why_it_has_no_keys(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    kind(access=["workspace"])
+    lab = ready(as_alice, room, gpus=0)
+    page = words(alice_at.get(at("environment_access", project, lab.pk)))
+    assert "does not allow this kind of environment to be public" in page
 
 
 def test_somebody_elses_private_one(alice_at: Client, lab: Environment, project: Project, bob: User) -> None:

@@ -317,3 +317,32 @@ def test_tenants_find_no_pages_of_operators(alice_at: Client, room: Workspace) -
         ("operator_environment_kind", [row.slug]),
     ):
         assert alice_at.get(reverse(f"frontend:{name}", args=args)).status_code == 404
+
+
+def test_all_mistakes_are_named_at_once(alice_at: Client, lab: Environment, project: Project) -> None:
+    """Those that cannot be read, and those that the service finds."""
+    mistakes = {
+        "gpus": "3",
+        "vcpus": "many",
+        "memory_gib": "9999",
+        "home_gib": "9999",
+        "idle_hours": "721",
+        "access": "public",
+        "parameters.folder": "a\x00b",
+    }
+    url = at("environment_order", project, kind().slug)
+    form = alice_at.post(url, order(lab.workspace, **mistakes)).context["form"]
+    assert set(form.errors) == {*mistakes, "name"}  # lab is taken
+    nowhere = alice_at.post(url, order(lab.workspace, name="No", gpus="-1", workspace="x"))
+    assert set(nowhere.context["form"].errors) == {"name", "gpus", "workspace"}
+
+
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(at("environment_order", project, kind().slug)))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {room.site.slug} {waits}" in words(
+        alice_at.get(at("environment_order", project, kind().slug))
+    )

@@ -18,7 +18,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
-from tests.jobs.stage import FAILS, row_in, running, settle, submitted, workspace_ready
+from tests.jobs.stage import FAILS, row_in, running, settle, submitted, unseen, workspace_ready
 
 pytestmark = pytest.mark.django_db
 
@@ -168,3 +168,53 @@ def test_lists_cost_the_same_at_any_length(alice_at: Client, room: Workspace, pr
     for number in range(3):
         row_in(room, f"more-{number}")
     assert queries() == one
+
+
+def test_all_mistakes_are_named_at_once(alice_at: Client, room: Workspace, project: Project) -> None:
+    """Those that cannot be read, and those that the service finds."""
+    mistakes = {
+        "name": "Not A Name",
+        "image": "a b",
+        "command": "python\x00 train.py",
+        "arguments": "'open",
+        "variables": "EPOCHS=3\nEPOCHS=4",
+        "gpus": "3",
+        "vcpus": "many",
+        "memory_gib": "99999",
+        "volume": "data",
+        "mount": "/etc/x",
+        "retries": "11",
+        "deadline_seconds": "0",
+    }
+    form = alice_at.post(at("job_new", project), order(room, **mistakes)).context["form"]
+    assert set(form.errors) == set(mistakes)
+    said = {name: texts for name, texts in form.errors.items() if name in {"command", "variables", "mount"}}
+    assert said == {
+        "command": ["Word 1 contains a null character, which no program can be given."],
+        "variables": ["EPOCHS is named twice. Keep one of the lines."],
+        "mount": [
+            "Nothing may be mounted in /etc, which belongs to the image's own system; choose another one, such as /data."
+        ],
+    }
+    nowhere = alice_at.post(at("job_new", project), order(room, name="No", image="a b", workspace="x"))
+    assert set(nowhere.context["form"].errors) == {"name", "image", "workspace"}
+
+
+def test_a_volume_is_one_that_the_workspace_has(
+    alice_at: Client, room: Workspace, project: Project, as_alice: Actor
+) -> None:
+    mounted = {"volume": "data", "mount": "/data"}
+    refused = alice_at.post(at("job_new", project), order(room, **mounted)).context["form"].errors
+    words = f"{room.name} had no volume called data when its site was last looked at; it has none."
+    assert refused == {"volume": [words[:1].upper() + words[1:]]}
+    unseen(room)
+    assert alice_at.post(at("job_new", project), order(room, **mounted)).status_code == 302
+
+
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(at("job_new", project)))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {room.site.slug} {waits}" in words(alice_at.get(at("job_new", project)))

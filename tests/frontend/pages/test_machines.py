@@ -214,3 +214,12 @@ def test_pages_speak_of_machines_where_there_are_no_pods(
         shown = olga_at.get(f"/operator/sites/at/{room.site.slug}/{tab}/").content.decode()
         assert said in shown
         assert " pods" not in shown.lower()
+
+
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
+    alice_at: Client, room: Workspace
+) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in words(alice_at.get(url("machine_new", room)))
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {room.site.slug} {waits}" in words(alice_at.get(url("machine_new", room)))

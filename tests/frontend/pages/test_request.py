@@ -381,3 +381,12 @@ def test_the_answer_counts_what_the_organization_pays(alice_at: Client, limited:
     text = answer(alice_at, limited)
     assert "€2.40" in text  # half of 2 × 2.40
     assert "€4.80" not in text
+
+
+def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
+    alice_at: Client, limited: Project, site: Site
+) -> None:
+    waits = "waits until an operator has confirmed the site."
+    assert waits not in answer(alice_at, limited)
+    Site.objects.update(confirmed=False)
+    assert f"What is ordered at {site.slug} {waits}" in answer(alice_at, limited)

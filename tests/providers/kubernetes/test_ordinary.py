@@ -53,7 +53,7 @@ def workload(name: str, limits: dict[str, str], **spec: Any) -> Object:
 
 
 def job(limits: dict[str, str], **spec: Any) -> Object:
-    return {"template": {"spec": {**pod("any", limits)["spec"], "restartPolicy": "Never"}}, **spec}
+    return {"template": {"spec": {**pod("any", limits, run_seconds=1)["spec"]}}, **spec}
 
 
 def made(room: Room, body: Object, **spec: Any) -> Object:

@@ -37,7 +37,7 @@ def test_two_pods_run_on_the_pool_and_the_third_is_refused(room: Room) -> None:
 
 
 def test_a_job_gets_its_gpus_without_knowing_of_taints(room: Room) -> None:
-    template = pod("unnamed", GPU)["spec"] | {"restartPolicy": "Never"}
+    template = pod("unnamed", GPU, run_seconds=1)["spec"]
     job = {"metadata": {"name": "train"}, "spec": {"completions": 2, "template": {"spec": template}}}
     room.tenant.create(room.path("jobs", "/apis/batch/v1"), job)
     pods = room.path("pods")

@@ -174,7 +174,7 @@ def test_a_claim_of_a_template_is_its_pods_and_ends_with_it(lab: LabSite, dra: R
     template = {"metadata": {"name": "one"}, "spec": {"spec": claim_spec()}}
     dra.admin.create(dra.path("resourceclaimtemplates", DRA), template)
     _, cursor = listed(dra.driver, dra.spec.external_name)
-    spec = claimer("unnamed", resourceClaimTemplateName="one")["spec"] | {"restartPolicy": "Never"}
+    spec = claimer("unnamed", run_seconds=1, resourceClaimTemplateName="one")["spec"]
     job = {"metadata": {"name": "train"}, "spec": {"template": {"spec": spec}}}
     dra.admin.create(dra.path("jobs", "/apis/batch/v1"), job)
     stream = watching(lab, dra.spec.external_name, late)

@@ -1,0 +1,61 @@
+"""Tables on a phone, where each row is a block: what a cell holds is whole, and not squeezed beside its label."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import Browser, Locator, expect
+
+from gpuaas.catalog.models import Site
+from gpuaas.core import clock
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tenants.services import token_create
+from tests.environments.stage import workspace_ready
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
+from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.server import served
+from tests.frontend.pages.test_budgets import FORM
+from tests.jobs.stage import row_in
+
+pytestmark = NEEDED
+NOTE = "Waits for 2 GPUs: 8 of 8 are taken by what was submitted before"
+
+
+@pytest.fixture
+def address(alice: User, as_alice: Actor, site: Site, limited: Project) -> Iterator[str]:
+    room = workspace_ready(as_alice, limited, site, h100s=2)
+    row_in(room, name="train-the-largest-weather-model", waiting=NOTE)
+    until = clock.now() + timedelta(days=30)
+    token_create(actor=as_alice, project=limited, name="ci", scopes=["project:view"], expires_at=until)
+    signed_in(alice).post(reverse("frontend:budget_new", args=[limited.slug]), FORM)
+    with served() as url:
+        yield url
+
+
+def box(of: Locator) -> tuple[float, float, float]:
+    """Top, width and height."""
+    found = of.bounding_box()
+    assert found is not None
+    return found["y"], found["width"], found["height"]
+
+
+def test_what_a_cell_holds_is_whole(chromium: Browser, address: str, alice: User) -> None:
+    page, complaints = opened(context_for(chromium, address, alice, size="phone"))
+    page.goto(f"{address}/p/weather-lm/jobs/")
+    state = page.locator("td[data-l=State]")
+    expect(state).to_be_visible()
+    assert box(state.locator("small"))[0] > box(state.locator(":scope > :first-child"))[0]
+    looked_at(page, "phone", picture="jobs")
+    page.goto(f"{address}/account/")
+    assert box(page.locator("td[data-l=Project]"))[1] > SIZES["phone"]["width"] * 0.75
+    page.goto(f"{address}/p/weather-lm/budgets/")
+    spent, thresholds = page.locator("td[data-l^=Spent] small"), page.locator("td[data-l=Thresholds] span")
+    assert box(spent)[2] < 24, "on one line"
+    assert box(thresholds.nth(1))[0] > box(thresholds.nth(0))[0], "one below the other"
+    looked_at(page, "phone", picture="budgets")
+    page.goto(f"{address}/p/weather-lm/budgets/new/")
+    assert box(page.get_by_label("Threshold 3, action"))[1] > 200, "Block new requests"
+    looked_at(page, "phone", picture="budget-new")
+    assert complaints == []
