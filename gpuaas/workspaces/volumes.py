@@ -15,7 +15,7 @@ from gpuaas.workspaces.states import LIVE
 from tenants.actors import Actor
 from tenants.models import Project
 
-LATELY = timedelta(minutes=2)
+SEEN_WITHIN = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def volumes_for(*, actor: Actor, project: Project) -> list[Volume]:
 def volumes_lately(*, workspace: Workspace) -> frozenset[str] | None:
     """The names of its volumes; None where nobody has looked for a while, so that there may be others by now."""
     seen = workspace.observed
-    if "volumes" not in seen or datetime.fromisoformat(seen["at"]) < clock.now() - LATELY:
+    if "volumes" not in seen or datetime.fromisoformat(seen["at"]) < clock.now() - SEEN_WITHIN:
         return None
     return frozenset(each["name"] for each in seen["volumes"])
 

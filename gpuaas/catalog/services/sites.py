@@ -113,14 +113,9 @@ def site_update(
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}
     if not changed and not sealed:
         return row
-    told = (
-        {"conditions": confirmation_told(row.conditions, confirmed=row.confirmed, now=clock.now())}
-        if "confirmed" in changed
-        else {}
-    )
-    Site.objects.filter(pk=row.pk).update(
-        **changed, **sealed, **told, version=F("version") + 1, due_at=clock.now() if row.enabled else None
-    )
+    due_at = clock.now() if row.enabled else None
+    stored = {**_told(row, changed), **sealed, "due_at": due_at, "version": F("version") + 1}
+    Site.objects.filter(pk=row.pk).update(**stored)
     after = {**changed, "credentials": "replaced"} if sealed else changed
     audit_record(actor=actor, action="site.update", target=row, before=before, after=after)
     row.refresh_from_db()
@@ -128,6 +123,14 @@ def site_update(
         rounds_wake(row, *RoundKind)
     _changed(row, *(["workspaces.site_repair"] if changed.get("confirmed") else []))
     return row
+
+
+def _told(row: Site, changed: dict[str, Any]) -> dict[str, Any]:
+    """Its conditions too, where it is confirmed or frozen: pages show it at once."""
+    if "confirmed" not in changed:
+        return changed
+    told = confirmation_told(row.conditions, confirmed=row.confirmed, now=clock.now())
+    return {**changed, "conditions": told}
 
 
 def credentials_rotate() -> int:

@@ -17,7 +17,6 @@ from frontend import lists
 from frontend.components import Amount
 from frontend.presenters.operator import capacity
 from gpuaas.catalog.models import Node, NodeCheck, Site
-from gpuaas.catalog.services import sites_unconfirm
 from gpuaas.core import clock
 from gpuaas.core.looks import Tone
 from gpuaas.metering.models import CrossCheck, UsageInterval
@@ -398,19 +397,3 @@ def test_nodes_without_gpus_are_counted_and_no_word_is_doubled(
     page = olga_at.get("/operator/")
     assert page.context["node_count"] == 5
     assert "Sandbox 1, 5 nodes" in page.content.decode()
-
-
-def test_a_site_that_is_frozen_shows_it_at_once(olga_at: Client, site: Site, nodes: None) -> None:
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": ""})
-    for page in ("/operator/sites/at/ber-1/", "/operator/sites/"):
-        shown = olga_at.get(page).content.decode()
-        assert "Since the database was restored" in shown
-        assert "Unconfirmed" in shown
-    olga_at.post("/operator/sites/at/ber-1/confirm/", {"confirmed": "1"})
-    assert "Since the database was restored" not in olga_at.get("/operator/sites/at/ber-1/").content.decode()
-
-
-def test_after_a_restore_sites_show_at_once_that_they_wait(olga_at: Client, site: Site, nodes: None) -> None:
-    assert sites_unconfirm() == [site]
-    assert not Site.objects.get().confirmed
-    assert "Since the database was restored" in olga_at.get("/operator/sites/at/ber-1/").content.decode()
