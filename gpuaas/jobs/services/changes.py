@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Invalid, Mistakes
+from gpuaas.core.errors import Mistakes
 from gpuaas.core.ids import uuid7
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.order import order_read
@@ -21,7 +21,6 @@ from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services.request import requester_of
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from gpuaas.workspaces.services.validation import name_validate
-from gpuaas.workspaces.volumes import volumes_lately
 from tenants.actors import Actor
 
 S = JobState
@@ -82,19 +81,7 @@ def _judged(
         words = f"the workspace has bought {found.amount.bought:,} {found.what}: a job that asks for {found.asked:,} never starts"
         with wrong:
             raise found.refusal(words)
-    with wrong:
-        _volume_require(workspace, row.volume)
     return row, wrong
-
-
-def _volume_require(workspace: Workspace, volume: str) -> None:
-    known = volumes_lately(workspace=workspace)
-    if not volume or known is None or volume in known:
-        return
-    has = f"it has {', '.join(sorted(known)[:10])}" if known else "it has none"
-    raise Invalid.field(
-        "volume", f"{workspace.name} had no volume called {volume} when its site was last looked at; {has}"
-    )
 
 
 def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:
