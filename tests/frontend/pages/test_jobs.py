@@ -181,7 +181,7 @@ def test_all_mistakes_are_named_at_once(alice_at: Client, room: Workspace, proje
         "gpus": "3",
         "vcpus": "many",
         "memory_gib": "99999",
-        "volume": "data",
+        "volume": "No_Volume",
         "mount": "/etc/x",
         "retries": "11",
         "deadline_seconds": "0",
