@@ -31,7 +31,9 @@ STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 NAMED_SECONDS = 5.0
-ENDING_SECONDS = 60.0  # as a service manager would wait (deploy/systemd): what a task has under way at a site is finished
+ENDING_SECONDS = (
+    60.0  # as a service manager waits, see deploy/systemd: what is under way at a site is finished
+)
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in

@@ -137,7 +137,8 @@ class Pulse:
                 do()
             finally:
                 connection.close()
-            if (silent := self._silent()) > ALIVE_SECONDS:  # under load, or where the host slept: claims have ended meanwhile
+            silent = self._silent()
+            if silent > ALIVE_SECONDS:  # under load, or where the host slept: claims have ended meanwhile
                 log.warning("pulse_lost", reason="the beat was late", silent_seconds=silent)
             self._lost, self._beaten = 0, time.monotonic()
         except Exception as error:  # noqa: BLE001 (see above)

@@ -33,7 +33,7 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
         that was closed here, for which events may still be queued."""
         closed = False
 
-        async def tell(message: dict[str, Any]) -> None:
+        async def tell(message: Any) -> None:
             nonlocal closed
             if closed:
                 return

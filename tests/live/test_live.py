@@ -189,7 +189,7 @@ def test_a_page_connects_anew_when_nobody_could_look_whether_its_session_holds(
 async def left_by_its_browser(scope: Any, receive: Any, send: Any) -> None:
     """The portal behind a server whose browser leaves once it is connected, before the server can deliver that."""
 
-    async def refuse(message: dict[str, Any]) -> None:
+    async def refuse(message: Any) -> None:
         if message["type"] != "websocket.accept":
             raise ConnectionResetError("the browser has left")
         await send(message)
@@ -216,7 +216,7 @@ async def closing_for_good(scope: Any, receive: Any, send: Any) -> None:
     """The portal behind a server that takes nothing after a close, as real ones do."""
     closed = False
 
-    async def refuse(message: dict[str, Any]) -> None:
+    async def refuse(message: Any) -> None:
         nonlocal closed
         if closed:
             raise RuntimeError(f"{message['type']} after the close")
