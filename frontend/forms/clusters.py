@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, counts_of, refuse
+from frontend.forms import WHOLE, Form, RequiredText, choices_set, counts_of, refuse
 from frontend.forms.lease import LeaseForm
 from gpuaas.clusters.definition import Definition
 from gpuaas.clusters.models import Cluster
@@ -199,17 +199,21 @@ class UpgradeForm(Form):
 class TemplateForm(Form):
     """A new template; the service validates it."""
 
-    slug = forms.CharField(label="Slug", max_length=40)
-    name = forms.CharField(label="Name", max_length=100)
-    summary = forms.CharField(label="Summary", max_length=300, required=False)
+    slug = forms.CharField(
+        label="Slug", max_length=40, help_text="1 to 40 lower-case letters, digits and hyphens; permanent."
+    )
+    name = forms.CharField(label="Name", max_length=100, help_text="The name that tenants see.")
+    summary = forms.CharField(
+        label="Summary", max_length=300, required=False, help_text="Its purpose, in one line."
+    )
     kind = forms.ChoiceField(label="Kind")
     site = forms.ChoiceField(label="Site")
-    driver = forms.ChoiceField(label="Driver")
+    driver = forms.ChoiceField(label="Driver", help_text="What builds it at the site.")
 
     def __init__(self, *args: Any, choices: Mapping[str, list[tuple[str, str]]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, values in choices.items():
-            self.fields[name] = forms.ChoiceField(label=self.fields[name].label, choices=values)
+            choices_set(self, name, values)
 
 
 class VersionForm(Form):

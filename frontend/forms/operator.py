@@ -30,26 +30,53 @@ class DriftPolicyForm(Form):
 
 
 class FlavorForm(Form):
-    slug = RequiredText("Enter a short name.", 64, label="Short name")
+    slug = RequiredText(
+        "Enter a short name.", 64, label="Short name", help_text="what people type, for example h100.1"
+    )
     name = RequiredText("Enter a name.", 100)
     gpus = forms.IntegerField(label="GPUs", initial=1, min_value=1, max_value=1024, error_messages=WHOLE)
-    vcpus = forms.IntegerField(label="vCPU", min_value=1, max_value=100_000, error_messages=WHOLE)
+    vcpus = forms.IntegerField(
+        label="vCPU",
+        min_value=1,
+        max_value=100_000,
+        error_messages=WHOLE,
+        help_text="for all its GPUs together",
+    )
     memory_gib = forms.IntegerField(label="Memory", min_value=1, max_value=1_000_000, error_messages=WHOLE)
     disk_gib = forms.IntegerField(
-        label="Disk", initial=0, min_value=0, max_value=10_000_000, error_messages=WHOLE
+        label="Disk",
+        initial=0,
+        min_value=0,
+        max_value=10_000_000,
+        error_messages=WHOLE,
+        help_text="on the node; clouds only",
     )
     price_class = forms.ChoiceField(label="Price class", choices=PriceClass)
     whole_node = forms.BooleanField(label="Sold by the whole node", required=False)
     exclusive_cpus = forms.BooleanField(label="Dedicated whole cores", required=False)
     hugepages_size = forms.ChoiceField(
-        label="Hugepages", choices=[("", "none"), *HugepagesSize.choices], required=False
+        label="Hugepages",
+        choices=[("", "none"), *HugepagesSize.choices],
+        required=False,
+        help_text="page size",
     )
     hugepages_gib = forms.IntegerField(
-        label="Hugepages memory", min_value=0, max_value=1_000_000, required=False, error_messages=WHOLE
+        label="Hugepages memory",
+        min_value=0,
+        max_value=1_000_000,
+        required=False,
+        error_messages=WHOLE,
+        help_text="part of its memory",
     )
-    profile = forms.CharField(label="Node profile", max_length=63, required=False)
+    profile = forms.CharField(
+        label="Node profile", max_length=63, required=False, help_text="the nodes' label gpuaas.io/profile"
+    )
     sysctls = forms.CharField(
-        label="Sysctls that pods may set", max_length=4000, required=False, widget=forms.Textarea({"rows": 2})
+        label="Sysctls that pods may set",
+        max_length=4000,
+        required=False,
+        widget=forms.Textarea({"rows": 2}),
+        help_text="names, one per line: net.*, kernel.shm*, kernel.msg*, kernel.sem, fs.mqueue.*",
     )
 
     def clean_hugepages_gib(self) -> int:
@@ -71,19 +98,37 @@ class SellForm(Form):
 
 
 class OrganizationForm(Form):
-    slug = RequiredText("Enter a short name.", 40, label="Short name")
+    slug = RequiredText(
+        "Enter a short name.", 40, label="Short name", help_text="lower-case letters, digits, hyphens"
+    )
     name = RequiredText("Enter a name.", 100)
-    owner = forms.CharField(label="Owner", max_length=150, required=False)
+    owner = forms.CharField(
+        label="Owner",
+        max_length=150,
+        required=False,
+        help_text="user name or e-mail address; can be set later",
+    )
 
 
 class ProjectForm(Form):
-    slug = RequiredText("Enter a short name.", 40, label="Short name")
+    slug = RequiredText(
+        "Enter a short name.",
+        40,
+        label="Short name",
+        help_text="short name, lower-case letters, digits, hyphens",
+    )
     name = RequiredText("Enter a name.", 100)
 
 
 class OwnerForm(Form):
-    user = RequiredText("Enter the user name.", 150, label="User name")
+    user = RequiredText("Enter the user name.", 150, label="Person", help_text="user name or e-mail address")
     role = forms.ChoiceField(choices=OrganizationRole)
+
+
+RENAMED = {
+    "username": "roles, workspaces and access at the sites follow the account, not its name",
+    "email": "for the sign-in and for mail; the old one opens nothing any more",
+}
 
 
 class PersonChangeForm(Form):
@@ -99,9 +144,24 @@ class PersonChangeForm(Form):
     last_name = forms.CharField(label="Last name", max_length=150, required=False)
 
 
+class PersonRenameForm(PersonChangeForm):
+    """Of an account that exists."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, text in RENAMED.items():
+            self.fields[name].help_text = text
+
+
 class PersonForm(PersonChangeForm):
-    platform_role = forms.ChoiceField(label="Role on the platform", choices=PlatformRole, required=False)
-    without_password = forms.BooleanField(label="Without a password", required=False)
+    platform_role = forms.ChoiceField(
+        label="Role on the platform", choices=PlatformRole, required=False, help_text="most people need none"
+    )
+    without_password = forms.BooleanField(
+        label="Without a password",
+        required=False,
+        help_text="they sign in by single sign-on, or set one by Forgot password",
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -119,10 +179,20 @@ class RateForm(Form):
 
     what = RequiredText("Choose what the price is for.", 200)
     meter = forms.ChoiceField(
-        label="Counted", choices=[(one.value, one.label) for one in GPU_METERS], required=False
+        label="Counted",
+        choices=[(one.value, one.label) for one in GPU_METERS],
+        required=False,
+        help_text="for GPUs; resources shared by all flavors are counted in one way",
     )
-    price = RequiredText("Enter a price, for example 2.40.", 40)
-    valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
+    price = RequiredText(
+        "Enter a price, for example 2.40.", 40, help_text="per GPU, core or GiB and hour; up to 6 decimals"
+    )
+    valid_from = moment_field(
+        label="From",
+        required=False,
+        error_messages=WRITTEN,
+        help_text="empty means now; earlier usage keeps its price",
+    )
     currency = forms.CharField(max_length=3, required=False, widget=forms.HiddenInput)
 
     def start(self) -> datetime | None:

@@ -50,8 +50,15 @@ def what_value(row: Rate | RateDraftLine) -> str:
 
 
 class CardForm(Form):
-    currency = RequiredText("Enter a three-letter currency code.", 3)
-    organization = forms.CharField(label="Organization", max_length=64, required=False)
+    currency = RequiredText(
+        "Enter a three-letter currency code.", 3, help_text="three letters of ISO 4217, for example EUR"
+    )
+    organization = forms.CharField(
+        label="Organization",
+        max_length=64,
+        required=False,
+        help_text="an organization's short name; leave empty for the standard card",
+    )
 
 
 class TermsForm(Form):
@@ -134,8 +141,8 @@ class PublishForm(Form):
 class DiscountForm(Form):
     percent = RequiredText("Enter a percentage.", 10, label="Discount")
     flavor = forms.ChoiceField(label="Applies to", required=False)
-    valid_from = moment_field(label="From", required=False)
-    valid_to = moment_field(label="Until", required=False)
+    valid_from = moment_field(label="From", required=False, help_text="empty means now")
+    valid_to = moment_field(label="Until", required=False, help_text="leave empty for no end")
     note = forms.CharField(max_length=300, required=False)
 
     def __init__(self, *args: Any, flavors: Sequence[str] = (), **kwargs: Any) -> None:
@@ -144,13 +151,26 @@ class DiscountForm(Form):
 
 
 class AccountForm(Form):
-    currency = RequiredText("Enter a three-letter currency code.", 3)
+    currency = RequiredText(
+        "Enter a three-letter currency code.", 3, help_text="fixed once the first invoice is issued"
+    )
     tax_rate = RequiredText("Enter 0 for no tax.", 10, label="Tax")
-    tax_label = forms.CharField(label="Tax name", max_length=60, required=False)
-    address = forms.CharField(max_length=1000, required=False, widget=forms.Textarea(attrs={"rows": 4}))
-    invoice_reference = forms.CharField(label="Their reference", max_length=100, required=False)
+    tax_label = forms.CharField(
+        label="Tax name", max_length=60, required=False, help_text="such as VAT; printed on the invoice"
+    )
+    address = forms.CharField(
+        max_length=1000,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="as on an envelope",
+    )
+    invoice_reference = forms.CharField(
+        label="Their reference", max_length=100, required=False, help_text="printed on the invoice"
+    )
 
 
 class CostCenterForm(Form):
     project = RequiredText("Choose a project.", 64)
-    cost_center = forms.CharField(label="Cost center", max_length=60, required=False)
+    cost_center = forms.CharField(
+        label="Cost center", max_length=60, required=False, help_text="leave empty to remove it"
+    )

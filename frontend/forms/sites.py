@@ -18,7 +18,12 @@ CREDENTIALS, OPTIONS = "credentials", "options"
 class StorageSellForm(Form):
     """Which class of a site is sold, and as what."""
 
-    slug = forms.CharField(label="Short name", max_length=40, required=False)
+    slug = forms.CharField(
+        label="Short name",
+        max_length=40,
+        required=False,
+        help_text="unique in the portal, for example fast-ber-1; it stays",
+    )
     field_order = ("name", "slug")
 
     def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:

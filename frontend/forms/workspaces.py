@@ -101,10 +101,8 @@ class RequestForm(LeaseForm):
 
     def beside(self) -> list[forms.BoundField]:
         """The fields that are checked while they are typed; the lease shows its errors itself."""
-        return [
-            self[name]
-            for name in ("storage_gib", "storage_class", "class_gib", "placement", "name", "members")
-        ]
+        classes = ("storage_class", "class_gib") if self.has_classes else ()
+        return [self[name] for name in ("storage_gib", *classes, "placement", "name", "members")]
 
 
 class ResizeForm(Form):

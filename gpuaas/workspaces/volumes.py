@@ -2,20 +2,17 @@
 
 import uuid
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models.fields.json import KT, KeyTransform
 
 from gpuaas.catalog.models import StorageClass
-from gpuaas.core import clock
-from gpuaas.workspaces.models import Workspace, WorkspaceStorage
+from gpuaas.workspaces.models import WorkspaceStorage
 from gpuaas.workspaces.selectors import workspaces_seen
 from gpuaas.workspaces.states import LIVE
 from tenants.actors import Actor
 from tenants.models import Project
-
-LATELY = timedelta(minutes=2)
 
 
 @dataclass(frozen=True)
@@ -65,14 +62,6 @@ def volumes_for(*, actor: Actor, project: Project) -> list[Volume]:
         for pk, name, site, slug, at, volumes in rows
         for found in volumes
     ]
-
-
-def volumes_lately(*, workspace: Workspace) -> frozenset[str] | None:
-    """The names of its volumes; None where nobody has looked for a while, so that there may be others by now."""
-    seen = workspace.observed
-    if "volumes" not in seen or datetime.fromisoformat(seen["at"]) < clock.now() - LATELY:
-        return None
-    return frozenset(each["name"] for each in seen["volumes"])
 
 
 def _volume(

@@ -1,5 +1,6 @@
 """Scaling by policy through REST: choose, add, change with versions, look at the log, and try it on what was recorded."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -125,7 +126,9 @@ def test_a_dry_run_answers_with_cost_waiting_and_a_series(program: Caller, home:
     assert (found["was"]["cost"], found["was"]["waited_seconds"]) == ("10.00", 3600)
     assert found["would"]["waited_seconds"] == 600
     assert found["series"][-1]["workers"] == 4
-    none = program.post(f"{home}/dry-run", {"pool": "gpu", **TERMS, "since": now().isoformat()})
+    none = program.post(
+        f"{home}/dry-run", {"pool": "gpu", **TERMS, "since": (now() + timedelta(hours=1)).isoformat()}
+    )
     assert none.status == 400
     assert list(none.error["fields"]) == ["since"]
 

@@ -115,8 +115,11 @@ def test_waiting_is_said(alices: Caller, as_alice: Actor, workspace: Workspace) 
 def test_all_mistakes_are_named_at_once(alices: Caller, workspace: Workspace) -> None:
     wrong = {"name": "No", "image": "a b", "gpus": 5, "volume": "data", "mount": "/etc/x"}
     refused = alices.post(HERE, asked(workspace, **wrong))
-    assert (refused.status, refused.code, set(refused.error["fields"])) == (400, "invalid", set(wrong))
-    assert "had no volume called data" in refused.error["fields"]["volume"][0]
+    assert (refused.status, refused.code, set(refused.error["fields"])) == (
+        400,
+        "invalid",
+        set(wrong) - {"volume"},
+    )
     assert "Nothing may be mounted in /etc".lower() in refused.error["fields"]["mount"][0].lower()
     scarce = alices.post(HERE, asked(workspace, gpus=5, vcpus=999))
     assert (scarce.status, scarce.code) == (409, "quota_exceeded")

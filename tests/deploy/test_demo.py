@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,30 +37,40 @@ demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 SLOW = "trap '' TERM; echo runs; n=0; while [ $n -lt 25 ]; do n=$((n+1)); sleep 0.1; done\n"
 
 
+def printed_until_stopped(
+    folder: Path, script: str, *args: str, once: tuple[str, ...], meanwhile: Callable[[], None] = lambda: None
+) -> str:
+    """What the demo prints in all, where it is interrupted as soon as it has printed all of `once`."""
+    demo = subprocess.Popen(
+        [sys.executable, "-c", script, *args],
+        cwd=ROOT,
+        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(folder), "GPUAAS_BROKER_URL": "redis://", "PORT": "0"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert demo.stdout is not None
+    printed = ""
+    for line in demo.stdout:
+        printed += line
+        if all(words in printed for words in once):
+            meanwhile()
+            demo.send_signal(signal.SIGINT)
+            break
+    printed += "".join(demo.stdout)
+    assert demo.wait(timeout=20) == 0
+    return printed
+
+
 def test_a_server_that_leaves_with_the_demo_is_not_started_again(tmp_path: Path) -> None:
     there, procfile, slow = (tmp_path / name for name in ("redis", "Procfile", "slow"))
     there.touch()
     slow.write_text(SLOW)
     procfile.write_text(f"slow: sh {slow}\n")
-    demo = subprocess.Popen(
-        [sys.executable, "-c", DEMO, str(there), str(procfile)],
-        cwd=ROOT,
-        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(tmp_path), "GPUAAS_BROKER_URL": "redis://", "PORT": "0"},
-        stdout=subprocess.PIPE,
-        text=True,
+    printed = printed_until_stopped(
+        tmp_path, DEMO, str(there), str(procfile), once=("runs",), meanwhile=there.unlink
     )
-    assert demo.stdout is not None
-    lines = []
-    for line in demo.stdout:
-        lines.append(line)
-        if "runs" in line:
-            there.unlink()
-            demo.send_signal(signal.SIGINT)
-            break
-    told = "".join([*lines, *demo.stdout])
-    assert demo.wait(timeout=20) == 0
-    assert "SIGINT received" in told
-    assert "started again" not in told
+    assert "SIGINT received" in printed
+    assert "started again" not in printed
     assert not there.exists()
 
 
@@ -68,21 +79,7 @@ def test_who_is_late_is_named_and_waited_for(tmp_path: Path, seconds: float, kil
     procfile, slow = tmp_path / "Procfile", tmp_path / "slow"
     slow.write_text(SLOW + "echo finished\n")
     procfile.write_text(f"quick: sleep 60\nslow: sh {slow}\n")
-    demo = subprocess.Popen(
-        [sys.executable, "-c", HASTY, str(procfile), str(seconds)],
-        cwd=ROOT,
-        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(tmp_path), "PORT": "0"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert demo.stdout is not None
-    lines = []
-    for line in demo.stdout:
-        lines.append(line)
-        if all(any(word in each for each in lines) for word in ("quick started", "slow started", "runs")):
-            demo.send_signal(signal.SIGINT)
-            break
-    told = "".join([*lines, *demo.stdout])
-    assert demo.wait(timeout=20) == 0
-    assert "Waiting for slow to finish what is under way" in told
-    assert ("sending SIGKILL to slow" in told, "finished" in told) == (killed, not killed)
+    once = ("quick started", "slow started", "runs")
+    printed = printed_until_stopped(tmp_path, HASTY, str(procfile), str(seconds), once=once)
+    assert "Waiting for slow to finish what is under way" in printed
+    assert ("sending SIGKILL to slow" in printed, "finished" in printed) == (killed, not killed)

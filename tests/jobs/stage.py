@@ -33,11 +33,6 @@ def submitted(actor: Actor, workspace: Workspace, name: str = "train", **wanted:
     )
 
 
-def unseen(workspace: Workspace) -> None:
-    """Nobody has looked lately, so that it may have volumes of which the portal does not know."""
-    Workspace.objects.filter(pk=workspace.pk).update(observed={})
-
-
 def row_in(workspace: Workspace, name: str = "train", **changes: Any) -> Job:
     """As the database has one, whatever its workspace does; with an operation, a step and a log."""
     moment = now()

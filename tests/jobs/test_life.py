@@ -33,7 +33,6 @@ from tests.jobs.stage import (
     settle,
     steps,
     submitted,
-    unseen,
 )
 from tests.workspaces import stage as workspaces
 
@@ -290,7 +289,6 @@ def test_a_site_without_them_says_so(as_alice: Actor, workspace: Workspace) -> N
 
 
 def test_a_volume_of_the_workspace_is_mounted(as_alice: Actor, workspace: Workspace) -> None:
-    unseen(workspace)
     row = submitted(as_alice, workspace, command=LONG, volume="data", mount="/data")
     for _ in range(3):
         row = run_now(row)
@@ -330,7 +328,6 @@ def test_a_volume_of_the_workspace_is_mounted(as_alice: Actor, workspace: Worksp
 def test_what_cannot_be_is_refused_at_its_field(
     as_alice: Actor, workspace: Workspace, wanted: dict[str, Any], field: str
 ) -> None:
-    unseen(workspace)
     with pytest.raises(Invalid) as refused:
         submitted(as_alice, workspace, **wanted)
     assert list(refused.value.fields) == [field]

@@ -10,6 +10,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)  # whitenoise: no static files were collected for the tests
     from gpuaas.asgi import application as application
 
+__all__ = ["Page", "application"]
+
 
 class Page:
     def __init__(self, headers: list[tuple[bytes, bytes]], *, behind: Any = application) -> None:

@@ -20,7 +20,7 @@ from billing.services import (
     tax_rate_parse,
 )
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
-from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import checked, done, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.presenters.rate_cards import percent_words
 from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
@@ -108,6 +108,7 @@ def _standing(discount: Discount, now: datetime) -> tuple[str, str, str]:
 
 
 @organization_action
+@checked
 def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = AccountForm(request.POST, auto_id="account_%s")
     if form.is_valid():
@@ -127,6 +128,7 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
 
 
 @organization_action
+@checked
 def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = CostCenterForm(sent(request), auto_id="center_%s")
     if form.is_valid():
@@ -137,14 +139,16 @@ def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) ->
         else:
             before = ProjectCostCenter.objects.filter(project=project).values_list("code", flat=True).first()
             given = {"project": project.slug, "cost_center": before or ""}
-            cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
-            back = undo_by("frontend:operator_cost_center", row.slug, **given)
-            text = f"Cost center of {project.slug} saved."
-            return done(request, text, "frontend:operator_billing", row.slug, undo=back)
+            with refusals_on(form, Invalid):
+                cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
+                back = undo_by("frontend:operator_cost_center", row.slug, **given)
+                text = f"Cost center of {project.slug} saved."
+                return done(request, text, "frontend:operator_billing", row.slug, undo=back)
     return _page(request, here, row, center_form=form)
 
 
 @organization_action
+@checked
 def discount_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = DiscountForm(request.POST, flavors=_flavors(), auto_id="discount_%s")
     if form.is_valid():

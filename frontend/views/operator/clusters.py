@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from frontend.forms.clusters import TemplateForm, VersionForm
-from frontend.frame import done, draw_page, posted, refusals_on, sent, undo_by
+from frontend.frame import checked, done, draw_page, posted, refusals_on, sent, undo_by
 from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, narrowed, offered
 from frontend.presenters import clusters as shown
 from frontend.presenters import held
@@ -150,6 +150,7 @@ def _seen_by(row: ClusterTemplate) -> str:
 
 
 @operator_page
+@checked
 def template_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     if not here.may_manage:
         return redirect("frontend:operator_cluster_templates")

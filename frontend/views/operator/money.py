@@ -28,7 +28,7 @@ from billing.services.rates import card_named
 from billing.wares import storage_slug
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
-from frontend.frame import done, posted, refusals_on
+from frontend.frame import checked, done, fits, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, month_asked, named, saying
 from frontend.presenters.budgets import BudgetRow, rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown, shared_name
@@ -218,12 +218,13 @@ RATES = Listing(
 
 
 @operator_page
+@checked
 def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """Of the standard card in the portal's currency, or in the one that the link named."""
     flavors = list(flavors_for(actor=here.actor, drafts=True))
     form = RateForm(posted(request), initial=_asked(request))
     card, rows = _standard(here, form["currency"].value())
-    if form.is_valid() and (made := _rate_made(here, form, flavors)):
+    if form.is_valid() and (made := _rate_made(request, here, form, flavors)):
         what = (
             made.flavor.slug
             if made.flavor
@@ -260,7 +261,9 @@ def _standard(here: OperatorPlace, currency: str | None) -> tuple[RateCard, list
     return card or RateCard(currency=currency, **card_named(currency)), list(rows.select_related("flavor"))
 
 
-def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Rate | None:
+def _rate_made(
+    request: HttpRequest, here: OperatorPlace, form: RateForm, flavors: list[Flavor]
+) -> Rate | None:
     found = form.cleaned_data
     what = found["what"]
     ware = ware_named(what, flavors)
@@ -270,7 +273,7 @@ def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Ra
     meter = meter_named(what, ware, found["meter"] or Meter.GPU_HELD)
     fields = {"flavor": "what", "resource": "what", "currency": "price"}
     with refusals_on(form, Invalid, fields=fields):
-        return rate_set(
+        made = rate_set(
             actor=here.actor,
             **ware,
             meter=meter,
@@ -278,6 +281,8 @@ def _rate_made(here: OperatorPlace, form: RateForm, flavors: list[Flavor]) -> Ra
             valid_from=form.start(),
             currency=found["currency"],
         )
+        fits(request)
+        return made
     return None
 
 

@@ -15,7 +15,7 @@ from billing.selectors import gpu_price, prices_at, rate_card_default
 from billing.services import rate_set
 from billing.services.offers import flavor_offer
 from frontend.forms.operator import FlavorForm, SellForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
 from frontend.lists import OFFERED, Column, Listing, Query, find, list_page, paged, saying
 from frontend.presenters.tuning import nodes_give, tuning_words
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
@@ -169,6 +169,7 @@ def _unsold(pool: GpuPool, refused: Mapping[uuid.UUID, SellForm]) -> Unsold:
 
 
 @operator_page
+@checked
 def flavor_new(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> HttpResponse:
     """The proposal is one device with its share of the pool's smallest node."""
     if not here.may_manage:

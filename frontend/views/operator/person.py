@@ -6,8 +6,8 @@ from allauth.socialaccount.models import SocialAccount
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from frontend.forms.operator import PersonChangeForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown
+from frontend.forms.operator import PersonRenameForm
+from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
 from frontend.presenters.sessions import links_shown, sessions_shown
 from frontend.views.operator.common import OperatorPlace, crumbs
 from frontend.views.operator.tenants import person_action, person_page
@@ -21,9 +21,10 @@ NAMES = ("username", "email", "first_name", "last_name")
 
 
 @person_page
+@checked
 def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
     before = {name: getattr(row, name) for name in NAMES}
-    form = PersonChangeForm(posted(request), initial=before)
+    form = PersonRenameForm(posted(request), initial=before)
     if form.is_valid():
         with refusals_on(form, Invalid):
             user_update(actor=here.actor, user=row, **form.cleaned_data)

@@ -9,7 +9,7 @@ from billing.selectors import cards
 from billing.selectors.accounts import currencies_of
 from billing.services import rate_card_make, rate_draft_open, rate_version_withdraw
 from frontend.forms.rates import CardForm
-from frontend.frame import done, number_of, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, fits, number_of, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named, paged, saying
 from frontend.presenters.rate_cards import price_rows, version_rows
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
@@ -36,9 +36,10 @@ LIST = Listing(
 
 
 @operator_page
+@checked
 def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = CardForm(posted(request), initial={"organization": request.GET.get("organization", "")})
-    if form.is_valid() and (made := _made(here, form)):
+    if form.is_valid() and (made := _made(request, here, form)):
         return redirect("frontend:operator_rate_card", made.slug)
     found = LIST.of(
         request,
@@ -50,7 +51,7 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     return list_page(request, "operator/rate_cards.html", found, context)
 
 
-def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
+def _made(request: HttpRequest, here: OperatorPlace, form: CardForm) -> RateCard | None:
     slug = form.cleaned_data["organization"].strip()
     organization = Organization.objects.filter(slug=slug).first() if slug else None
     if slug and organization is None:
@@ -58,7 +59,9 @@ def _made(here: OperatorPlace, form: CardForm) -> RateCard | None:
         return None
     with refusals_on(form, Invalid):
         currency = form.cleaned_data["currency"].strip().upper()
-        return rate_card_make(actor=here.actor, currency=currency, organization=organization)
+        made = rate_card_make(actor=here.actor, currency=currency, organization=organization)
+        fits(request)
+        return made
     return None
 
 

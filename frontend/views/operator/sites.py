@@ -12,6 +12,7 @@ from frontend.forms.operator import FactorForm, SiteNameForm
 from frontend.forms.sites import CredentialsForm, OptionsForm, SiteForm
 from frontend.frame import (
     Refusals,
+    checked,
     done,
     draw_page,
     name_typed,
@@ -186,6 +187,7 @@ def site_credentials(request: HttpRequest, here: OperatorPlace, row: Site) -> Ht
 
 
 @site_action
+@checked
 def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = OptionsForm(request.POST, kind=kind_or_missing(row.driver), before=row.options)
     if form.is_valid():
@@ -197,6 +199,7 @@ def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRe
 
 
 @site_action
+@checked
 def site_rename(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = SiteNameForm(sent(request))
     if form.is_valid():

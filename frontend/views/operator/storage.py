@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from frontend.forms.sites import StorageSellForm
-from frontend.frame import done, refusals_on, refusals_shown
+from frontend.frame import checked, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.views.operator.common import OperatorPlace, site_action, site_page
 from frontend.views.operator.site_parts import tab
@@ -74,6 +74,7 @@ def plain(request: HttpRequest, here: OperatorPlace, row: Site, key: uuid.UUID) 
 
 
 @site_action
+@checked
 def sell(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     form = StorageSellForm(request.POST, names=_sellable(here, row))
     if form.is_valid():

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
-from frontend.frame import done, posted, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import checked, done, fits, posted, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.views.operator.common import (
     OperatorPlace,
@@ -99,6 +99,7 @@ def _belongs(row: User) -> Iterator[str]:
 
 
 @operator_page
+@checked
 def organizations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = OrganizationForm(posted(request), auto_id="new_%s")
     if form.is_valid():
@@ -148,6 +149,7 @@ organization = organization_page(_organization)
 
 
 @organization_action
+@checked
 def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = ProjectForm(request.POST, auto_id="project_%s")
     if form.is_valid():
@@ -159,6 +161,7 @@ def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) ->
 
 
 @organization_action
+@checked
 def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = OwnerForm(sent(request), auto_id="member_%s")
     if form.is_valid():
@@ -200,6 +203,7 @@ WAITING = Listing(
 
 
 @operator_page
+@checked
 def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A new account's password is shown on the next page, once: it is kept nowhere but in their hash."""
     form = PersonForm(posted(request), auto_id="person_%s")
@@ -208,6 +212,7 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         password = None if asked.pop("without_password") else secrets.token_urlsafe(15)
         with refusals_on(form, Invalid):
             made = user_create(actor=here.actor, **asked, password=password)
+            fits(request)
             return _person_made(request, made, password)
     rows = users_for(actor=here.actor).prefetch_related(
         "organization_memberships__organization", "project_memberships__project"

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Invalid, Mistakes
+from gpuaas.core.errors import Mistakes
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.order import order_read
 from gpuaas.jobs.services.queue import queue_poke
@@ -17,7 +17,6 @@ from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.inside import place_judge, place_take
-from gpuaas.workspaces.volumes import volumes_lately
 from tenants.actors import Actor
 
 S = JobState
@@ -66,19 +65,7 @@ def _judged(
         words = f"the workspace has bought {found.amount.bought:,} {found.what}: a job that asks for {found.asked:,} never starts"
         with wrong:
             raise found.refusal(words)
-    with wrong:
-        _volume_require(workspace, row.volume)
     return row, wrong
-
-
-def _volume_require(workspace: Workspace, volume: str) -> None:
-    known = volumes_lately(workspace=workspace)
-    if not volume or known is None or volume in known:
-        return
-    has = f"it has {', '.join(sorted(known)[:10])}" if known else "it has none"
-    raise Invalid.field(
-        "volume", f"{workspace.name} had no volume called {volume} when its site was last looked at; {has}"
-    )
 
 
 def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:

@@ -18,7 +18,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
-from tests.jobs.stage import FAILS, row_in, running, settle, submitted, unseen, workspace_ready
+from tests.jobs.stage import FAILS, row_in, running, settle, submitted, workspace_ready
 
 pytestmark = pytest.mark.django_db
 
@@ -181,7 +181,7 @@ def test_all_mistakes_are_named_at_once(alice_at: Client, room: Workspace, proje
         "gpus": "3",
         "vcpus": "many",
         "memory_gib": "99999",
-        "volume": "data",
+        "volume": "No_Volume",
         "mount": "/etc/x",
         "retries": "11",
         "deadline_seconds": "0",
@@ -198,17 +198,6 @@ def test_all_mistakes_are_named_at_once(alice_at: Client, room: Workspace, proje
     }
     nowhere = alice_at.post(at("job_new", project), order(room, name="No", image="a b", workspace="x"))
     assert set(nowhere.context["form"].errors) == {"name", "image", "workspace"}
-
-
-def test_a_volume_is_one_that_the_workspace_has(
-    alice_at: Client, room: Workspace, project: Project, as_alice: Actor
-) -> None:
-    mounted = {"volume": "data", "mount": "/data"}
-    refused = alice_at.post(at("job_new", project), order(room, **mounted)).context["form"].errors
-    words = f"{room.name} had no volume called data when its site was last looked at; it has none."
-    assert refused == {"volume": [words[:1].upper() + words[1:]]}
-    unseen(room)
-    assert alice_at.post(at("job_new", project), order(room, **mounted)).status_code == 302
 
 
 def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
