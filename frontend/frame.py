@@ -73,9 +73,14 @@ def checked(view: Callable[..., R]) -> Callable[..., R]:
     return inner
 
 
+def is_check(request: HttpRequest) -> bool:
+    """Whether all that is written is taken back."""
+    return hasattr(request, "checking")
+
+
 def fits(request: HttpRequest) -> None:
     """After a service, inside the block that tells its refusals: a check goes no further."""
-    if hasattr(request, "checking"):
+    if is_check(request):
         raise Fits
 
 
@@ -161,7 +166,7 @@ def draw_page(
 ) -> HttpResponse:
     """With status 422 where it says what was `refused`, as every form with errors does."""
     tried = [each for each in context.values() if isinstance(each, forms.Form) and each.is_bound]
-    if tried and hasattr(request, "checking"):
+    if tried and is_check(request):
         return _answer(request, tried[0])
     refused = refused or hasattr(request, "misnamed") or any(form.errors for form in tried)
     return render(request, template, context, status=422 if refused else 200)

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 
 from frontend.forms.operator import OrganizationForm, OwnerForm, PersonForm, ProjectForm
-from frontend.frame import checked, done, fits, posted, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import checked, done, fits, is_check, posted, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.views.operator.common import (
     OperatorPlace,
@@ -209,7 +209,9 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     form = PersonForm(posted(request), auto_id="person_%s")
     if form.is_valid():
         asked = dict(form.cleaned_data)
-        password = None if asked.pop("without_password") else secrets.token_urlsafe(15)
+        # the hash of a password takes a while, and a check would make one at every pause of typing
+        without = asked.pop("without_password") or is_check(request)
+        password = None if without else secrets.token_urlsafe(15)
         with refusals_on(form, Invalid):
             made = user_create(actor=here.actor, **asked, password=password)
             fits(request)

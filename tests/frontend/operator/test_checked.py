@@ -97,3 +97,13 @@ def test_it_is_tried_while_it_is_typed(
     assert red == set(case.wrong)
     assert {each: each.objects.count() for each in before} == before
     assert signed_in(alice).post(f"{to}?check", case.form).status_code == 404
+
+
+def test_no_password_is_hashed_for_it(olga_at: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+    monkeypatch.setattr(User, "set_password", lambda _user, password: hashed.append(password))
+    page = reverse("frontend:operator_people")
+    assert ask(olga_at, page, PERSON) == ("", set())
+    assert hashed == []
+    assert olga_at.post(page, PERSON).status_code == 201
+    assert len(hashed) == 1
