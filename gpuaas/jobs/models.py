@@ -18,6 +18,10 @@ class Job(Inside):
     waiting: why it does not run yet, in words. holding: it takes what it asks for, from when it left the queue until the site has
     confirmed that nothing of it is left. outcome: how it ended, one of ENDED, known before it is there; cause: of a failure, in
     one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats.
+
+    tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
+    them start together, and one that fails ends the others. left_at: when it left the queue. followed: the task whose log a
+    reader wants. Of several, `observed` says which run, succeeded and failed (`gpuaas/jobs/seen.py`).
     """
 
     prefix = "job"
@@ -35,6 +39,11 @@ class Job(Inside):
     mount = models.CharField(max_length=255, blank=True)
     deadline_seconds = models.PositiveIntegerField(null=True, blank=True)
     retries = models.PositiveSmallIntegerField(default=0)
+    tasks = models.PositiveSmallIntegerField(default=1, db_default=1)
+    at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
+    together = models.BooleanField(default=False, db_default=False)
+    left_at = models.DateTimeField(null=True, blank=True, editable=False)
+    followed = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
     waiting = models.CharField(max_length=300, blank=True)
     holding = models.BooleanField(default=False, editable=False)
     outcome = models.CharField(max_length=16, blank=True, editable=False)
@@ -58,6 +67,11 @@ class Job(Inside):
             models.Index(fields=["workspace"], condition=Q(holding=True), name="job_holding_idx"),
         ]
 
+    @property
+    def takes(self) -> dict[str, int]:
+        """Of its workspace, by the fields of an order: what runs at the same time."""
+        return {name: each * self.at_once for name, each in self.sizes.items()}
+
 
 class JobLog(models.Model):
     """The end of what a job has written, as it was at taken_at; kept when nothing of the job is left at the site."""
@@ -68,6 +82,22 @@ class JobLog(models.Model):
 
     def __str__(self) -> str:
         return f"log of {self.job_id}"
+
+
+class TaskLog(models.Model):
+    """The same of one of several tasks; LOGS_MOST of a job at most (reconcile.py)."""
+
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="task_logs")
+    task = models.PositiveSmallIntegerField()
+    text = models.TextField(blank=True)
+    taken_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["task"]
+        constraints = [models.UniqueConstraint(fields=["job", "task"], name="job_task_log_once")]
+
+    def __str__(self) -> str:
+        return f"log of task {self.task} of {self.job_id}"
 
 
 class JobOperation(OperationRow):

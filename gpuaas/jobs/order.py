@@ -2,7 +2,7 @@
 at once."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
@@ -20,8 +20,16 @@ USUAL: Final[dict[str, Any]] = {
     "mount": "",
     "deadline_seconds": None,
     "retries": 0,
+    "tasks": 1,
+    "at_once": None,
+    "together": False,
 }
 RETRIES_MOST = 10
+TASKS_MOST = 1000
+AT_ONCE_MOST = 200  # below the pods that a site lets run in a workspace by default (kubeapi/bounds.py)
+ATTEMPTS_MOST = (
+    1000  # of all tasks: each leaves a pod at the site, where a workspace may have 1,500 by default
+)
 DEADLINE_MOST = 30 * 86_400
 WORDS_MOST, TEXT_MOST, VARIABLES_MOST = 200, 8192, 100
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/@-]{0,254}")
@@ -33,7 +41,9 @@ _NOT_MOUNTED = ("/dev", "/proc", "/sys", "/etc", "/bin", "/sbin", "/lib", "/lib6
 
 
 def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
-    """All fields but name, workspace and gpu, as they are stored; `wrong` gets what cannot be, which then is as usual."""
+    """All fields but name, workspace and gpu, as they are stored; `wrong` gets what cannot be, which then is as usual. at_once:
+    None where it follows from what the workspace has bought.
+    """
     found, read = {**USUAL, **given}, dict(USUAL)
     with wrong:
         read["image"] = _image(found.get("image"))
@@ -47,6 +57,7 @@ def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
             read[name] = size_check(name, found[name])
     with wrong:
         read["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
+    _tasks(found, read, wrong)
     if (deadline := found["deadline_seconds"]) is not None:
         with wrong:
             read["deadline_seconds"] = _whole(
@@ -58,6 +69,44 @@ def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
         with wrong:
             read["mount"] = _mount(found["mount"])
     return read
+
+
+def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> None:
+    with wrong:
+        read["tasks"] = _whole("tasks", "Tasks", found["tasks"], 1, TASKS_MOST)
+    with wrong:
+        if type(found["together"]) is not bool:
+            raise Invalid.field("together", "this must be true or false")
+        read["together"] = found["together"]
+    if (at_once := found["at_once"]) is not None:
+        with wrong:
+            read["at_once"] = _whole("at_once", "Tasks at once", at_once, 1, AT_ONCE_MOST)
+    names = ("tasks", "together", "at_once", "retries")
+    if all(read[name] == found[name] for name in names):  # else one of them is refused already
+        for field, words in _at_odds(**{name: read[name] for name in names}):
+            with wrong:
+                raise Invalid.field(field, words)
+
+
+def _at_odds(tasks: int, at_once: int | None, retries: int, *, together: bool) -> Iterator[tuple[str, str]]:
+    """What cannot be together: the field, and why."""
+    if together and tasks == 1:
+        yield "together", "one task has no others: ask for 2 tasks or more, or do not run them together"
+    if together and tasks > AT_ONCE_MOST:
+        yield "tasks", f"at most {AT_ONCE_MOST} tasks run together; these are {tasks:,}"
+    if together and at_once is not None:
+        yield "at_once", "tasks that run together all run at once: leave this out"
+    elif at_once is not None and at_once > tasks:
+        yield (
+            "at_once",
+            f"there {'is 1 task' if tasks == 1 else f'are {tasks:,} tasks'}: no more can run at once",
+        )
+    if tasks > 1 and not together and tasks * (retries + 1) > ATTEMPTS_MOST:
+        words = f"{tasks:,} tasks with {retries} {'retry' if retries == 1 else 'retries'} each may take"
+        yield (
+            "retries",
+            f"{words} {tasks * (retries + 1):,} attempts, and a job has {ATTEMPTS_MOST:,} at most",
+        )
 
 
 def _whole(name: str, label: str, value: Any, least: int, most: int) -> int:

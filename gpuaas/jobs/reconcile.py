@@ -13,8 +13,9 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import claims, clock
-from gpuaas.core.errors import GpuaasError
-from gpuaas.jobs.models import Job, JobLog
+from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.seen import observed_of
 from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
@@ -23,19 +24,31 @@ from gpuaas.jobs.states import CHANGING, JobState
 from gpuaas.lifecycle import inside, visits
 from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
 from gpuaas.lifecycle.inside import Look, Record
-from gpuaas.lifecycle.kind import conditions_write
+from gpuaas.lifecycle.kind import ConditionChange, conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.providers.base import Change, JobPhase, Jobs, JobSpec, ObservedJob
 from tenants.actors import SYSTEM
 
 S = JobState
 LOOK_MOST = timedelta(seconds=15)  # between two looks at one that runs
-LOG_LINES, LOG_MOST = 1000, 64 * 1024
+PAUSE, PAUSE_MOST = timedelta(seconds=10), timedelta(minutes=6)  # before another attempt, doubled each time
 GONE = "it was removed at the site, not by the portal"
 OVER = frozenset({JobPhase.GONE, JobPhase.SUCCEEDED, JobPhase.FAILED})
-RECORD: Record[Job, Jobs, JobSpec] = Record(JOB, JOBS, CHANGING)
 Visit = inside.Visit[Job, Jobs, JobSpec]
 Action = StepRow | Finish | Look | CleanUp | Rest
+
+
+class JobRecord(Record[Job, Jobs, JobSpec]):
+    def step_wait(
+        self, job: visits.Job[Job], step: StepRow, detail: str, answers: ConditionChange, *, due_at: datetime
+    ) -> None:
+        """A job has no timeline: what its start waits for is what it waits for."""
+        with transaction.atomic():
+            super().step_wait(job, step, detail, answers, due_at=due_at)
+            Job.objects.filter(pk=job.row.pk, state=S.STARTING).update(waiting=detail[:300])
+
+
+RECORD = JobRecord(JOB, JOBS, CHANGING)
 
 
 def plan(state: S, pending: Sequence[StepRow], outcome: str) -> Action:
@@ -71,7 +84,8 @@ def _act(visit: Visit, action: Action) -> bool:
         case CleanUp():
             RECORD.clean_up(visit, Change.DELETE)
         case StepRow(state=StepState.WAITING) if visit.row.state == S.ENDING:
-            RECORD.step_begin(visit, action, also=partial(_log_write, text=_log_of(visit)))
+            found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, most=TASKS_KEPT)
+            RECORD.step_begin(visit, action, also=partial(logs_write, found=found))
             return RECORD.act(visit, action)
         case _:
             return RECORD.act(visit, action)
@@ -79,14 +93,17 @@ def _act(visit: Visit, action: Action) -> bool:
 
 
 def _look(visit: Visit) -> bool:
-    seen = visit.driver.observe(visit.spec)
-    log = _log_of(visit) if seen.attempt and seen.phase is not JobPhase.GONE else None
+    seen, logs = visit.driver.observe(visit.spec), dict[int, str]()
+    if seen.attempt and seen.phase is not JobPhase.GONE:
+        logs = logs_take(
+            visit.row, visit.driver, visit.spec, {"failed": seen.failed, "running": seen.running}
+        )
+        visit.driver.tidy(visit.spec)
     with RECORD.guarded(visit) as row:
-        news = _seen_write(row, seen) | _log_write(row, log)
+        news = _seen_write(row, seen) | logs_write(row, logs)
         news = conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,)) or news
         if seen.phase in OVER or seen.hopeless:
-            _end(visit, row, seen)
-            return True
+            return _end(visit, row, seen)
         if row.state == S.STARTING and seen.phase is JobPhase.RUNNING:
             RECORD.operation_end(visit, clock.now(), succeeded=True)
             JOB.move(row, S.RUNNING, ready_at=row.ready_at or clock.now())
@@ -102,7 +119,7 @@ def _seen_write(row: Job, seen: ObservedJob) -> bool:
     facts = {
         "attempt": seen.attempt or row.attempt,
         "exit_code": seen.exit_code if seen.exit_code is not None else row.exit_code,
-        "observed": {"node": seen.node},
+        "observed": _observed(row, seen),
         "waiting": seen.detail[:300] if seen.phase is JobPhase.WAITING else "",
     }
     changed = {name: value for name, value in facts.items() if getattr(row, name) != value}
@@ -113,20 +130,53 @@ def _seen_write(row: Job, seen: ObservedJob) -> bool:
     return bool(changed)
 
 
-def _end(visit: Visit, row: Job, seen: ObservedJob) -> None:
-    """It has ended, or can only be ended: what is left of it is removed now."""
+def _observed(row: Job, seen: ObservedJob) -> dict[str, Any]:
+    if row.tasks == 1:
+        return {"node": seen.node}
+    return row.observed if seen.phase is JobPhase.GONE else observed_of(seen)
+
+
+def _end(visit: Visit, row: Job, seen: ObservedJob) -> bool:
+    """It has ended, or can only be ended: what is left of it is removed now. False where it is started again later."""
     if visit.operation is not None:
         RECORD.operation_end(
             visit, clock.now(), succeeded=not seen.hopeless and seen.phase is not JobPhase.GONE
         )
     if seen.phase is JobPhase.GONE:
         end_begin(row, SYSTEM, S.FAILED, failure=GONE, cause="Removed")
-        return
+        return True
     ran: dict[str, Any] = {} if seen.hopeless else {"ready_at": row.ready_at or clock.now()}
     if seen.phase is JobPhase.SUCCEEDED:
         end_begin(row, SYSTEM, S.SUCCEEDED, **ran)
+    elif seen.phase is JobPhase.FAILED and _has_another(row):
+        _start_again(row, seen)
+        return False
     else:
         end_begin(row, SYSTEM, S.FAILED, failure=seen.detail, cause=seen.reason[:40], **ran)
+    return True
+
+
+def _has_another(row: Job) -> bool:
+    """Another attempt, which the portal makes of tasks that run together alone."""
+    if not row.together or row.attempt > row.retries:
+        return False
+    since, seconds = row.left_at, row.deadline_seconds
+    return since is None or seconds is None or since + timedelta(seconds=seconds) > clock.now()
+
+
+def _start_again(row: Job, seen: ObservedJob) -> None:
+    """All its tasks, after a pause; its first step removes what is left of the attempt before."""
+    words, pause = (
+        f"attempt {row.attempt} failed: {seen.detail}"[:500],
+        min(PAUSE * 2 ** (row.attempt - 1), PAUSE_MOST),
+    )
+    changes: dict[str, Any] = {"ready_at": row.ready_at or clock.now()}
+    if row.state == S.STARTING:
+        JOB.move(row, S.RUNNING, **changes)
+    changes |= {"attempt": row.attempt + 1, "waiting": "all its tasks start again after a pause"}
+    JOB.begin(row, SYSTEM, Change.CREATE, summary=words, reason=words, **changes)
+    claims.release(row, due_at=clock.now() + pause, attempts=0)
+    JOB.announce(row)
 
 
 def _next_look(row: Job) -> datetime:
@@ -144,7 +194,7 @@ def _finish(visit: Visit, state: S) -> None:
         changes: dict[str, Any] = {"deleted_at": moment} if state == S.DELETED else {}
         JOB.move(row, state, reason=row.failure, holding=False, **changes)
         if state == S.DELETED:
-            JobLog.objects.filter(job=row).delete()
+            logs_delete(row)
         row.due_at = visit.row.due_at  # the transition has read the row anew
         claims.release(row, due_at=moment + visits.LEFTOVERS_AFTER, attempts=0)
         queue_poke(row.workspace_id)
@@ -161,24 +211,3 @@ def _give_up(visit: Visit, step: StepRow, words: str) -> None:
         row.due_at = visit.row.due_at
         claims.release(row, due_at=clock.now(), attempts=0)
         JOB.wake(row)
-
-
-# -- its log -------------------------------------------------------------------------------------------------------
-
-
-def _log_of(visit: Visit) -> str | None:
-    """The end of what it has written; None where the site has nothing of it, or does not say."""
-    try:
-        text = visit.driver.log(visit.spec, lines=LOG_LINES)
-    except GpuaasError:
-        return None
-    return text.replace("\x00", "").encode()[-LOG_MOST:].decode(errors="ignore")
-
-
-@transaction.atomic
-def _log_write(row: Job, text: str | None) -> bool:
-    """What was taken before stays where there is nothing now."""
-    if not text or JobLog.objects.filter(job=row, text=text).exists():
-        return False
-    JobLog.objects.update_or_create(job=row, defaults={"text": text, "taken_at": clock.now()})
-    return True

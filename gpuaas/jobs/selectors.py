@@ -4,10 +4,10 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
 from gpuaas.core.rows import first_of
-from gpuaas.jobs.models import Job, JobLog
+from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.states import LIVE, JobState
 from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.workspaces.models import Workspace
@@ -62,9 +62,16 @@ def position_of(row: Job) -> int | None:
     return earlier.count() + 1
 
 
-def log_of(row: Job) -> JobLog | None:
-    """None while nothing has been taken of it."""
-    return JobLog.objects.filter(job=row).first()
+def log_of(row: Job, task: int = 0) -> JobLog | TaskLog | None:
+    """None while nothing has been taken of it. task: of several."""
+    if row.tasks == 1:
+        return JobLog.objects.filter(job=row).first()
+    return TaskLog.objects.filter(job=row, task=task).first()
+
+
+def logs_taken(row: Job) -> list[int]:
+    """The tasks of several whose logs there are."""
+    return list(TaskLog.objects.filter(job=row).values_list("task", flat=True))
 
 
 def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
@@ -73,5 +80,10 @@ def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
     others = Job.objects.filter(workspace=workspace, holding=True).order_by()
     if besides is not None:
         others = others.exclude(pk=besides.pk)
-    sums = others.aggregate(vcpus=Sum("vcpus", default=0), memory_gib=Sum("memory_gib", default=0))
-    return Taken(sums, dict(others.filter(pool__isnull=False).values_list("pool").annotate(Sum("gpus"))))
+    sums = others.aggregate(
+        **{name: Sum(F(name) * F("at_once"), default=0) for name in ("vcpus", "memory_gib")}
+    )
+    gpus = (
+        others.filter(pool__isnull=False).values_list("pool").annotate(all_gpus=Sum(F("gpus") * F("at_once")))
+    )
+    return Taken(sums, dict(gpus))

@@ -26,6 +26,11 @@ def spec_of(row: Job) -> JobSpec:
         user=USER,
         retries=row.retries,
         deadline_seconds=row.deadline_seconds,
+        tasks=row.tasks,
+        at_once=row.at_once,
+        together=row.together,
+        attempt=max(row.attempt, 1) if row.together else 1,
+        since=row.left_at,
     )
 
 

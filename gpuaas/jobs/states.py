@@ -1,7 +1,8 @@
 """States of a job and of its operations, and what may be asked in them.
 
 The values are those of the frame (`gpuaas/lifecycle/states.py`) where they mean the same to it; people, pages and the API read
-the names. The edges are a job's own: it runs once, so nothing leads back.
+the names. The edges are a job's own: it runs once, so nothing leads back, but to another attempt of tasks that
+run together.
 """
 
 from django.db import models
@@ -42,7 +43,8 @@ MACHINE = Machine(
         # it has room now; or it is cancelled before
         S.QUEUED: frozenset({S.STARTING, S.CANCELLED, S.DELETING}),
         S.STARTING: frozenset({S.RUNNING, S.ENDING, S.DELETING}),
-        S.RUNNING: frozenset({S.ENDING, S.DELETING}),
+        # to start again, of tasks that run together, of which one has failed
+        S.RUNNING: frozenset({S.STARTING, S.ENDING, S.DELETING}),
         # the site holds nothing of it any more: how it ended is known since before
         S.ENDING: frozenset({*ENDED, S.DELETING}),
         **{state: frozenset({S.DELETING}) for state in ENDED},
@@ -57,6 +59,16 @@ ALLOWED = {
     # its log
     Verb.ENTER: Allowed(LIVE),
 }
+
+
+class TaskState(models.TextChoices):
+    """Of one task of several. ENDED: with its job, and not by itself."""
+
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    ENDED = "ended", "Ended"
 
 
 class OperationKind(models.TextChoices):

@@ -105,6 +105,13 @@ class Room:
     def shortage(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> Shortage | None:
         return next(self.shortages(pool, wanted), None)
 
+    def times(self, pool: GpuPool | None, wanted: Mapping[str, int]) -> int:
+        """How often as much fits into what is free."""
+        free = {**{name: each.free for name, each in self.amounts.items()}, "gpus": 0}
+        if pool is not None:
+            free["gpus"] = self.pools.get(pool, Amount(0, 0)).free
+        return min((free[name] // asked for name, asked in wanted.items() if asked), default=0)
+
     def judge(self, mistakes: Mistakes, pool: GpuPool | None, wanted: Mapping[str, int]) -> None:
         """Adds each field that asks for more than is free."""
         for found in self.shortages(pool, wanted):

@@ -69,6 +69,11 @@ def started(rig: Rig, workspace: WorkspaceSpec, **wanted: int) -> JobSpec:
     return spec
 
 
+def task_fails(number: int, seconds: int = 1) -> tuple[str, ...]:
+    """One of several; the others succeed."""
+    return ("sh", "-c", f"sleep {seconds}; if [ $JOB_COMPLETION_INDEX = {number} ]; then exit 3; fi")
+
+
 def used(rig: Rig, workspace: WorkspaceSpec) -> int:
     return rig.driver.observe(ref(workspace)).used.get(rig.gpu.resource_name, 0)
 
@@ -124,6 +129,62 @@ def test_where_members_use_the_quota_it_waits_in_words(rig: Rig, ready: Workspac
     found = seen(rig, spec, lambda each: "quota" in each.detail, "it says why it waits")
     assert (found.phase, found.hopeless) == (JobPhase.WAITING, False)
     carry_out(site_of(rig), Change.SUSPEND, spec)
+
+
+def test_an_array_runs_as_many_at_once_as_it_may(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, seconds=2, tasks=4, at_once=2)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    seen(rig, spec, lambda each: each.running == "0-1", "two of its tasks run")
+    assert used(rig, ready) == 2
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.SUCCEEDED, "it succeeds")
+    assert (found.succeeded, found.failed, found.running, found.exit_code) == ("0-3", "", "", 0)
+    assert {each.number for each in found.tasks} == {0, 1, 2, 3}
+    assert all(each.node and each.phase is JobPhase.SUCCEEDED for each in found.tasks)
+    assert site_of(rig).log(spec, lines=10, task=3)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    assert site_of(rig).observe(spec).phase is JobPhase.GONE
+
+
+def test_a_task_of_an_array_that_fails_ends_no_other(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, command=task_fails(1), tasks=3, at_once=2, retries=1)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "it fails in the end")
+    assert (found.succeeded, found.failed) == ("0,2", "1")
+    assert (found.reason, found.exit_code) == ("Error", 3)
+    assert found.detail == "1 of 3 tasks failed: 1; the first: its command ended with exit code 3"
+    failed = found.tasks[0]
+    assert (failed.number, failed.phase, failed.exit_code, failed.attempt) == (1, JobPhase.FAILED, 3, 2)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+
+
+def test_tasks_that_run_together_end_together_and_start_anew(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, command=task_fails(1), tasks=2, at_once=2, together=True, retries=1)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    found = seen(rig, spec, lambda each: each.phase is JobPhase.FAILED, "one of them fails")
+    assert (found.attempt, found.failed, found.exit_code) == (1, "1", 3)
+    assert found.detail == "task 1 failed, which ends the others: its command ended with exit code 3"
+    again = replace(spec, attempt=2, command=("sh", "-c", "sleep 86400"))
+    carry_out(site_of(rig), Change.CREATE, again)
+    found = seen(rig, again, lambda each: each.phase is JobPhase.RUNNING, "all of them run again")
+    assert (found.attempt, found.running) == (2, "0-1")
+    assert {(each.number, each.attempt) for each in found.tasks} == {(0, 2), (1, 2)}
+    carry_out(site_of(rig), Change.SUSPEND, again)
+    assert rig.uids(ready.external_name) == []
+
+
+def test_where_members_use_part_of_it_none_of_those_together_starts(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "theirs", gpus=1)
+    until(lambda: used(rig, ready) == 1, "it is counted")
+    spec = spec_of(rig, ready, seconds=86_400, tasks=2, at_once=2, together=True)
+    outcome = site_of(rig).perform(Change.CREATE, spec, "start")
+    assert not outcome.done
+    assert "quota" in outcome.detail
+    assert (site_of(rig).observe(spec).phase, used(rig, ready)) == (JobPhase.GONE, 1)
+    rig.stop(ready, "theirs")
+    carry_out(site_of(rig), Change.CREATE, spec)
+    assert seen(rig, spec, lambda each: each.phase is JobPhase.RUNNING, "they run").running == "0-1"
+    carry_out(site_of(rig), Change.DELETE, spec)
+    assert rig.uids(ready.external_name) == []
 
 
 def test_a_suspended_workspace_has_no_job_and_none_comes_back(rig: Rig, ready: WorkspaceSpec) -> None:

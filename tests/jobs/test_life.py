@@ -111,7 +111,7 @@ def test_its_deadline_ends_it(as_alice: Actor, workspace: Workspace) -> None:
 def test_the_log_is_taken_while_it_runs_and_cut_at_its_beginning(
     as_alice: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpuaas.jobs.reconcile.LOG_MOST", 30)
+    monkeypatch.setattr("gpuaas.jobs.logs.MOST", 30)
     row = running(as_alice, workspace)
     with time_machine.travel(clock.now() + timedelta(seconds=20)):
         row = run_now(row)

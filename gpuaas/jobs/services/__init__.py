@@ -1,7 +1,23 @@
 """Writes of jobs."""
 
-from gpuaas.jobs.services.changes import job_cancel, job_create, job_delete, job_rerun, job_wrong
+from gpuaas.jobs.services.changes import (
+    job_cancel,
+    job_create,
+    job_delete,
+    job_follow,
+    job_rerun,
+    job_wrong,
+)
 from gpuaas.jobs.services.queue import queue_start
 from gpuaas.jobs.services.rows import JOB
 
-__all__ = ["JOB", "job_cancel", "job_create", "job_delete", "job_rerun", "job_wrong", "queue_start"]
+__all__ = [
+    "JOB",
+    "job_cancel",
+    "job_create",
+    "job_delete",
+    "job_follow",
+    "job_rerun",
+    "job_wrong",
+    "queue_start",
+]

@@ -6,9 +6,9 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Mistakes
+from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.jobs.models import Job, JobTransition
-from gpuaas.jobs.order import order_read
+from gpuaas.jobs.order import AT_ONCE_MOST, order_read
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.spec import JOBS
@@ -16,6 +16,7 @@ from gpuaas.jobs.states import JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.room import Room
 from gpuaas.workspaces.services.inside import place_judge, place_take
 from tenants.actors import Actor
 
@@ -23,7 +24,7 @@ S = JobState
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
-    *("volume", "mount", "deadline_seconds", "retries"),
+    *("volume", "mount", "deadline_seconds", "retries", "tasks", "together"),
 )
 
 
@@ -34,7 +35,8 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries; those that are left out are as in `order.USUAL`. Raises Invalid with all
+    memory_gib, volume, mount, deadline_seconds, retries, tasks, at_once, together; those that are left out are as in
+    `order.USUAL`. Raises Invalid with all
     mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
@@ -42,7 +44,8 @@ def job_create(
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=S.QUEUED, actor=actor.name)
-    JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes})
+    several = {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
+    JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several})
     JOB.announce(row)
     queue_poke(workspace.pk)
     return row
@@ -61,17 +64,29 @@ def _judged(
     room = place_judge(row, workspace, wrong, name=name, gpu=gpu)
     if workspace is None or room is None:
         return row, wrong
-    for found in room.empty.shortages(row.pool, row.sizes):
-        words = f"the workspace has bought {found.amount.bought:,} {found.what}: a job that asks for {found.asked:,} never starts"
+    row.at_once = _at_once(row, room.empty)
+    who = "a job that asks" if row.at_once == 1 else f"a job whose {row.at_once:,} tasks at once ask"
+    for found in room.empty.shortages(row.pool, row.takes):
+        words = f"the workspace has bought {found.amount.bought:,} {found.what}: {who} for {found.asked:,} never starts"
         with wrong:
             raise found.refusal(words)
     return row, wrong
 
 
+def _at_once(row: Job, room: Room) -> int:
+    """As it was asked for, or as many as fit in the empty room."""
+    if row.together:
+        return row.tasks
+    return row.at_once or max(min(row.tasks, AT_ONCE_MOST, room.times(row.pool, row.sizes)), 1)
+
+
 def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:
     """Another one in the same workspace, the same but for `changes`, which are named as for `job_create`."""
     permit(actor, job)
-    given = {name: getattr(job, name) for name in REPEATED} | changes
+    given = {name: getattr(job, name) for name in REPEATED}
+    if not job.together and not changes.keys() & {"tasks", "together"}:
+        given["at_once"] = job.at_once
+    given |= changes
     kept = job.pool.gpu_type.slug if job.pool is not None else ""
     return job_create(
         actor=actor, workspace=job.workspace, gpu=kept if gpu is None else gpu, again=job, **given
@@ -104,3 +119,22 @@ def end_begin(row: Job, actor: Actor, outcome: JobState, *, failure: str = "", *
 def job_delete(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:
     """Its log is deleted with it. From any live state; repeating it changes nothing."""
     return JOB.take_down(actor, job, Verb.DELETE, expected_version, reason)
+
+
+@transaction.atomic
+def job_follow(*, actor: Actor, job: Job, task: int) -> Job:
+    """The log of this task of several is taken from the next look on, and kept. Raises Conflict once nothing can be taken."""
+    permit(actor, job)
+    row = JOB.lock(job.pk)
+    if not 0 <= task < row.tasks:
+        raise Invalid.field("task", f"its tasks are 0 to {row.tasks - 1:,}")
+    if row.state not in {S.QUEUED, S.STARTING, S.RUNNING}:
+        raise Conflict(
+            "it has ended: what was not taken of its logs before is gone", detail={"state": row.state}
+        )
+    row.followed = task
+    if row.state != S.QUEUED:
+        row.due_at = clock.now()
+    row.save(update_fields=["followed", "due_at"])
+    JOB.wake(row)
+    return row

@@ -5,6 +5,7 @@ import uuid
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from gpuaas.core import clock
 from gpuaas.core.queue import poke
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import queued_in
@@ -42,11 +43,11 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
         return 0
     room, started = room_of(workspace=place), 0
     for row in _locked(place):
-        short = room.shortage(row.pool, row.sizes)
+        short = room.shortage(row.pool, row.takes)
         if short is None:
-            JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="")
+            JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="", left_at=clock.now())
             JOB.wake(row)
-            room, started = room.less(row.pool, row.sizes), started + 1
+            room, started = room.less(row.pool, row.takes), started + 1
             continue
         _wait(queued_in(place).filter(pk=row.pk), short.waits)
         if not short.is_lasting:

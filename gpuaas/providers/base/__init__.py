@@ -67,7 +67,15 @@ from gpuaas.providers.base.environments import (
     EnvironmentSpec,
     ObservedEnvironment,
 )
-from gpuaas.providers.base.jobs import JobCapability, JobPhase, Jobs, JobSpec, ObservedJob
+from gpuaas.providers.base.jobs import (
+    JobCapability,
+    JobPhase,
+    Jobs,
+    JobSpec,
+    ObservedJob,
+    ObservedTask,
+    tasks_cut,
+)
 from gpuaas.providers.base.kind import DriverKind, Nouns
 from gpuaas.providers.base.machines import (
     Belonging,
@@ -199,6 +207,7 @@ __all__ = [
     "ObservedNode",
     "ObservedPool",
     "ObservedStorageClass",
+    "ObservedTask",
     "ObservedVolume",
     "ObservedWorkspace",
     "OfferCapability",
@@ -233,4 +242,5 @@ __all__ = [
     "sign_in_of",
     "step_require",
     "storage_key",
+    "tasks_cut",
 ]

@@ -1,9 +1,10 @@
-"""Jobs: a program that runs to its end, once or until it succeeds, inside the namespace of a workspace."""
+"""Jobs: a program that runs to its end, once or until it succeeds, inside the namespace of a workspace; alone or in tasks."""
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from gpuaas.providers.base.steps import Provisioner
@@ -17,6 +18,10 @@ class JobSpec:
     `mount`; "" = none. resource_name: by which the site counts its GPUs, "" without any.
 
     The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
+
+    tasks: how many run, by their numbers from 0; all sizes are of one. at_once: how many of them at the same time; each has
+    retries of its own, and one that fails ends no other. together: they start together instead, find one another by name, and
+    one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first began.
     """
 
     id: uuid.UUID
@@ -35,6 +40,15 @@ class JobSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     volume: str = ""
     mount: str = ""
+    tasks: int = 1
+    at_once: int = 1
+    together: bool = False
+    attempt: int = 1
+    since: datetime | None = None
+
+
+TASKS_SEEN = 50  # details of tasks in one observation
+_FIRST = ("failed", "running", "waiting", "succeeded")
 
 
 class JobPhase(StrEnum):
@@ -48,9 +62,30 @@ class JobPhase(StrEnum):
 
 
 @dataclass(frozen=True)
+class ObservedTask:
+    """One of several, in its newest attempt."""
+
+    number: int
+    phase: JobPhase
+    node: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    attempt: int = 1
+
+
+def tasks_cut(tasks: Iterable[ObservedTask]) -> tuple[ObservedTask, ...]:
+    """Those that fit in an observation, the most telling ones first."""
+    return tuple(sorted(tasks, key=lambda each: (_FIRST.index(each.phase), each.number))[:TASKS_SEEN])
+
+
+@dataclass(frozen=True)
 class ObservedJob:
     """detail: what it waits for or why it failed, in words; reason: the same in one, such as OOMKilled. hopeless: it waits, and
-    waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended."""
+    waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended.
+
+    Of several tasks: which run, succeeded and failed for good, as `gpuaas/core/ranges.py` has it; the others wait. tasks: what
+    is known of some, TASKS_SEEN at most, those that failed first.
+    """
 
     phase: JobPhase
     detail: str = ""
@@ -59,6 +94,10 @@ class ObservedJob:
     attempt: int = 0
     exit_code: int | None = None
     node: str = ""
+    running: str = ""
+    succeeded: str = ""
+    failed: str = ""
+    tasks: tuple[ObservedTask, ...] = ()
 
 
 class Jobs(Provisioner[JobSpec]):
@@ -74,8 +113,11 @@ class Jobs(Provisioner[JobSpec]):
         """GONE (not NotFound) also if the workspace is gone."""
 
     @abstractmethod
-    def log(self, spec: JobSpec, *, lines: int) -> str:
-        """The last lines that its newest attempt wrote. Raises NotFound if there is none that could have."""
+    def log(self, spec: JobSpec, *, lines: int, task: int = 0) -> str:
+        """The last lines that the newest attempt of the task wrote. Raises NotFound if there is none that could have."""
+
+    def tidy(self, spec: JobSpec) -> None:
+        """Removes what has ended of many tasks and counts against what a workspace may have at the site."""
 
 
 class JobCapability(ABC):

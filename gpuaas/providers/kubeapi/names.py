@@ -21,6 +21,8 @@ RELEASE = f"{DOMAIN}/cluster-release"
 ENVIRONMENT = f"{DOMAIN}/environment"
 # on a job of the portal in a workspace: its id
 JOB = f"{DOMAIN}/job"
+# on one whose tasks run together: the number of the attempt that it is
+ATTEMPT = f"{DOMAIN}/attempt"
 # on the namespace, set by the operator, from which the portal's door reaches environments
 DOOR = f"{DOMAIN}/door"
 # on service accounts and bindings

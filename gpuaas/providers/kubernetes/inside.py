@@ -68,8 +68,17 @@ def path(workspace: WorkspaceRef, plural: str, group: str = "/api/v1") -> str:
 
 def create(api: Api, collection: str, body: Object) -> None:
     """The site's refusal of a quota that is used up is said in our words."""
+    _refused(api.create, collection, body)
+
+
+def apply(api: Api, collection: str, body: Object) -> None:
+    """The same; one of ours that is there already becomes as `body` has it."""
+    _refused(api.apply, collection, body)
+
+
+def _refused(write: Callable[[str, Object], Object], collection: str, body: Object) -> None:
     try:
-        api.create(collection, body)
+        write(collection, body)
     except Permanent as error:
         if "exceeded quota" not in error.message:
             raise

@@ -1,13 +1,15 @@
 """Jobs in the namespace of a workspace: each is one Job of Kubernetes, which starts its attempts and ends it at its deadline.
+Those of several tasks: tasks.py.
 
 Its pods carry no label of the portal's: the guards admit none on what a controller makes. They are found by their owner,
 which no member can claim.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import (
     Change,
     JobPhase,
@@ -20,14 +22,23 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import demand, ending, names, pods, release
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes import inside
+from gpuaas.providers.kubernetes import inside, tasks
+from gpuaas.providers.kubernetes.attempts import (
+    CONTAINER,
+    OWNER,
+    condition_of,
+    exit_code,
+    failure_of,
+    in_order,
+    is_of,
+    phase_of,
+)
 
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
 STEPS = {Change.CREATE: (START,)} | dict.fromkeys((Change.SUSPEND, Change.DELETE), (STOP,))
-CONTAINER = "job"
 BATCH = "/apis/batch/v1"
-OWNER = "batch.kubernetes.io/job-name"
-DEADLINE = "DeadlineExceeded"
+ENDED_SEEN = "50"  # pods of many tasks, of those that failed and of those that succeeded
+TIDIED = 100  # more tasks than these leave nothing at the site of what succeeded
 
 
 class KubernetesJobs(inside.Inside[JobSpec], Jobs):
@@ -40,15 +51,32 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         job = self._job(spec) if inside.is_there(self._api, spec.workspace) else None
         if job is None or "deletionTimestamp" in job["metadata"]:
             return ObservedJob(JobPhase.GONE)
+        if spec.tasks > 1:
+            return self._observe_tasks(job, spec)
         attempts = self._pods(job)
         found = seen(job, attempts, spec)
         if found.phase is JobPhase.WAITING and not attempts and (why := self._refusal(job)):
             return ObservedJob(JobPhase.WAITING, detail=why, attempt=found.attempt)
         return found
 
-    def log(self, spec: JobSpec, *, lines: int) -> str:
-        job = self._job(spec)
-        attempts = self._pods(job) if job is not None else []
+    def _observe_tasks(self, job: Object, spec: JobSpec) -> ObservedJob:
+        """Never all pods, which may be thousands."""
+        if spec.together and _attempt_of(job) != spec.attempt:
+            return ObservedJob(JobPhase.WAITING, "the attempt before is ending", attempt=spec.attempt)
+        live = self._pods(job, fieldSelector=",".join(f"status.phase!={each}" for each in demand.FINISHED))
+        ended = [
+            pod
+            for phase in demand.FINISHED
+            for pod in self._some(job, limit=ENDED_SEEN, fieldSelector=f"status.phase={phase}")
+        ]
+        found = tasks.seen(job, tasks.Pods(live, in_order(ended)), spec)
+        if found.phase is JobPhase.WAITING and len(live) < spec.at_once and (why := self._refusal(job)):
+            return replace(found, detail=why)
+        return found
+
+    def log(self, spec: JobSpec, *, lines: int, task: int = 0) -> str:
+        job, one = self._job(spec), f",{tasks.INDEX}={task}" if spec.tasks > 1 else ""
+        attempts = self._pods(job, one) if job is not None else []
         if not attempts:
             raise NotFound("no attempt of it is at the site, so there is no log")
         path = f"{inside.path(spec.workspace, 'pods')}/{attempts[-1]['metadata']['name']}/log"
@@ -59,15 +87,28 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         found = self._api.find(_path(spec))
         return found if found is not None and _is_ours(found, spec) else None
 
-    def _pods(self, job: Object) -> list[Object]:
-        """Of its attempts, oldest first."""
+    def tidy(self, spec: JobSpec) -> None:
+        """The site removes none that it has not counted."""
+        if spec.tasks > TIDIED:
+            self._api.delete(
+                inside.path(spec.workspace, "pods"),
+                labelSelector=f"{OWNER}={spec.name}",
+                fieldSelector="status.phase=Succeeded",
+            )
+
+    def _pods(self, job: Object, further: str = "", **select: str) -> list[Object]:
+        """Of its attempts, oldest first. further: of the selector of labels."""
         meta = job["metadata"]
         collection = f"/api/v1/namespaces/{meta['namespace']}/pods"
-        found = self._api.items(collection, labelSelector=f"{OWNER}={meta['name']}")
-        return sorted(
-            (pod for pod in found if _is_of(pod, meta["uid"])),
-            key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]),
-        )
+        found = self._api.items(collection, labelSelector=f"{OWNER}={meta['name']}{further}", **select)
+        return in_order(pod for pod in found if is_of(pod, meta["uid"]))
+
+    def _some(self, job: Object, **select: str) -> list[Object]:
+        """Not more than the first page of them."""
+        meta = job["metadata"]
+        collection = f"/api/v1/namespaces/{meta['namespace']}/pods"
+        page = self._api.get(collection, labelSelector=f"{OWNER}={meta['name']}", **select)
+        return [pod for pod in page.get("items") or [] if is_of(pod, meta["uid"])]
 
     def _refusal(self, job: Object) -> str:
         """Why the site makes no pod of it, as its controller has written last; "" for no reason."""
@@ -82,24 +123,48 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if job is None and self._api.find(_path(spec)) is not None:
             raise Permanent(f"the namespace has another Job of the name {spec.name}: remove it there")
         if job is None:
+            if spec.together and (why := self._not_yet(spec)):
+                return StepOutcome(done=False, detail=why)
             inside.create(
                 self._api,
                 inside.path(spec.workspace, "jobs", BATCH),
                 job_of(spec, chooses_users=self._chooses_users),
             )
+        elif spec.together and _attempt_of(job) != spec.attempt:
+            ended = self._end(spec, job)
+            return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
         elif "deletionTimestamp" in job["metadata"]:
             return StepOutcome(done=False, detail="the site is still deleting a job of this name")
         return DONE
 
+    def _not_yet(self, spec: JobSpec) -> str:
+        """Why its tasks cannot start together now, in words. Their names are there before them."""
+        quota = self._api.find(f"{inside.path(spec.workspace, 'resourcequotas')}/{names.QUOTA}") or {}
+        if short := tasks.short_of(quota.get("status") or {}, spec):
+            return short
+        try:
+            inside.apply(self._api, inside.path(spec.workspace, "services"), tasks.service_of(spec))
+        except QuotaRefused as error:
+            return error.message
+        return ""
+
     def _stop(self, spec: JobSpec) -> StepOutcome:
-        """The site removes it after its pods: that it is gone proves that they are."""
         job = self._job(spec)
-        if job is None:
-            return StepOutcome(done=True, detail="nothing of it is left")
+        ended = (
+            self._end(spec, job)
+            if job is not None
+            else StepOutcome(done=True, detail="nothing of it is left")
+        )
+        if ended.done and spec.together:
+            self._api.delete(f"{inside.path(spec.workspace, 'services')}/{spec.name}")
+        return ended
+
+    def _end(self, spec: JobSpec, job: Object) -> StepOutcome:
+        """The site removes it after its pods: that it is gone proves that they are."""
         if "deletionTimestamp" not in job["metadata"]:
             uid = {"uid": job["metadata"]["uid"]}
             self._api.delete(_path(spec), {"propagationPolicy": "Foreground", "preconditions": uid})
-        live = [pod for pod in self._pods(job) if _phase(pod) not in demand.FINISHED]
+        live = [pod for pod in self._pods(job) if phase_of(pod) not in demand.FINISHED]
         for pod in live:
             ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=release.GRACE_SECONDS)
         if self._job(spec) is not None:
@@ -116,11 +181,12 @@ def seen(job: Object, attempts: list[Object], spec: JobSpec) -> ObservedJob:
     failed = int((job.get("status") or {}).get("failed") or 0)
     newest = attempts[-1] if attempts else None
     facts: dict[str, Any] = {"node": newest["spec"].get("nodeName", "") if newest else ""}
-    facts["exit_code"] = next(filter(_is_known, map(_exit_code, reversed(attempts))), None)
-    if _condition(job, "Complete"):
+    codes = map(exit_code, reversed(attempts))
+    facts["exit_code"] = next((code for code in codes if code is not None), None)
+    if condition_of(job, "Complete"):
         return ObservedJob(JobPhase.SUCCEEDED, attempt=failed + 1, **{**facts, "exit_code": 0})
-    if condition := _condition(job, "Failed"):
-        reason, words = _failure(condition, attempts, spec)
+    if condition := condition_of(job, "Failed"):
+        reason, words = failure_of(condition, attempts, spec)
         return ObservedJob(
             JobPhase.FAILED,
             detail=words,
@@ -129,7 +195,7 @@ def seen(job: Object, attempts: list[Object], spec: JobSpec) -> ObservedJob:
             **facts,
         )
     facts["attempt"] = min(failed + 1, spec.retries + 1)
-    if newest is None or _phase(newest) in demand.FINISHED:
+    if newest is None or phase_of(newest) in demand.FINISHED:
         words = "the site starts it again after a pause" if failed else "the site starts it"
         return ObservedJob(JobPhase.WAITING, detail=words, **facts)
     container = inside.container_of(newest, CONTAINER)
@@ -147,51 +213,12 @@ def seen(job: Object, attempts: list[Object], spec: JobSpec) -> ObservedJob:
     )
 
 
-def _failure(condition: Object, attempts: list[Object], spec: JobSpec) -> tuple[str, str]:
-    """In one word, and in a sentence."""
-    if condition.get("reason") == DEADLINE:
-        return DEADLINE, f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
-    ended = next((pod for pod in reversed(attempts) if _phase(pod) == "Failed"), None)
-    if ended is None:
-        return str(condition.get("reason", "")), str(condition.get("message", ""))[:300]
-    if why := (ended.get("status") or {}).get("reason"):
-        return str(why), str((ended["status"]).get("message") or f"the site ended it: {why}")[:300]
-    last = _terminated(ended)
-    if last.get("reason") == "OOMKilled":
-        return "OOMKilled", f"it needed more than its {spec.memory_gib} GiB of memory"
-    return str(last.get("reason", "Error")), f"its command ended with exit code {last.get('exitCode')}"
-
-
-def _condition(job: Object, kind: str) -> Object | None:
-    conditions = (job.get("status") or {}).get("conditions") or []
-    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
-
-
-def _phase(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("phase", ""))
-
-
-def _terminated(pod: Object) -> Object:
-    found: Object = (inside.container_of(pod, CONTAINER).get("state") or {}).get("terminated") or {}
-    return found
-
-
-def _exit_code(pod: Object) -> int | None:
-    code = _terminated(pod).get("exitCode")
-    return int(code) if code is not None else None
-
-
-def _is_known(code: int | None) -> bool:
-    return code is not None
-
-
 def _is_ours(job: Object, spec: JobSpec) -> bool:
     return bool((job["metadata"].get("labels") or {}).get(names.JOB) == str(spec.id))
 
 
-def _is_of(pod: Object, uid: str) -> bool:
-    owners = pod["metadata"].get("ownerReferences") or ()
-    return any(each.get("controller") and each["uid"] == uid for each in owners)
+def _attempt_of(job: Object) -> int:
+    return int((job["metadata"].get("labels") or {}).get(names.ATTEMPT, "1"))
 
 
 # -- manifests -----------------------------------------------------------------------------------------------------
@@ -202,18 +229,26 @@ def _path(spec: JobSpec) -> str:
 
 
 def job_of(spec: JobSpec, *, chooses_users: bool = True) -> Object:
-    """One pod at a time, the next one only when the last has ended; the portal removes it, and no clock of the site's."""
+    """One pod at a time, the next one only when the last has ended; the portal removes it, and no clock of the site's.
+
+    Of several tasks, each has one at a time.
+    """
+    seconds = tasks.seconds_of(spec)
     body: Object = {
-        "backoffLimit": spec.retries,
+        **({"backoffLimit": spec.retries} if spec.tasks == 1 else tasks.fields_of(spec)),
         "podReplacementPolicy": "Failed",
         "template": {"spec": _pod_spec(spec, chooses_users=chooses_users)},
-        **({"activeDeadlineSeconds": spec.deadline_seconds} if spec.deadline_seconds else {}),
+        **({"activeDeadlineSeconds": seconds} if seconds else {}),
     }
-    return inside.object_of(spec, names.JOB, "batch/v1", "Job", body)
+    made = inside.object_of(spec, names.JOB, "batch/v1", "Job", body)
+    if spec.together:
+        made["metadata"]["labels"][names.ATTEMPT] = str(spec.attempt)
+    return made
 
 
 def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
     claims = {"volume": (spec.volume, spec.mount)} if spec.volume else {}
-    return inside.pod_spec(
+    made = inside.pod_spec(
         spec, {"name": CONTAINER}, restart="Never", claims=claims, chooses_users=chooses_users
     )
+    return tasks.meet(spec, made) if spec.together else made

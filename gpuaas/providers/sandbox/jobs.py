@@ -1,10 +1,8 @@
 """Jobs at a simulated site: a pod for each attempt, under the same quota as what the tenant makes.
 
-What runs is make-believe: `sleep 5` anywhere in the command takes five seconds, `exit 3` fails with that code, `oom` needs too
-much memory, and an image with `missing` in its name cannot be had.
+What runs is make-believe (commands.py). Those of several tasks: tasks.py.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
@@ -20,7 +18,8 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.sandbox import inside
+from gpuaas.providers.sandbox import inside, tasks
+from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of, words_of
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -28,8 +27,6 @@ from gpuaas.providers.sandbox.simulation import advance
 Do = Callable[[SandboxSite, SandboxNamespace, JobSpec], StepOutcome]
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
 STEPS = {Change.CREATE: (START,), Change.SUSPEND: (STOP,), Change.DELETE: (STOP,)}
-SLEEP, EXIT = re.compile(r"\bsleep (\d{1,6})\b"), re.compile(r"\bexit (\d{1,3})\b")
-OOM, MISSING = "oom", "missing"
 
 
 class SandboxJobs(inside.Inside[JobSpec], Jobs):
@@ -43,23 +40,25 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
             job = room.jobs.filter(name=spec.name).first() if room is not None else None
             if room is None or job is None:
                 return ObservedJob(JobPhase.GONE)
+            if spec.tasks > 1:
+                return tasks.observe(site, room, job, spec)
             _go(site, room, job, spec)
             return _seen(room, job, spec)
 
-    def log(self, spec: JobSpec, *, lines: int) -> str:
+    def log(self, spec: JobSpec, *, lines: int, task: int = 0) -> str:
         with self.place("log", spec) as (_, room):
             job = room.jobs.filter(name=spec.name).first() if room is not None else None
-            pod = (
-                room.pods.filter(name=_pod_name(job)).first()
-                if room is not None and job is not None
-                else None
-            )
-        if job is None or pod is None or pod.scheduled_at is None:
+            pod = None
+            if room is not None and job is not None:
+                name = tasks.pod_name(job, task) if spec.tasks > 1 else _pod_name(job)
+                pod = room.pods.filter(name=name).first()
+        if pod is None or pod.scheduled_at is None:
             raise NotFound("no attempt of it is at the site, so there is no log")
-        words = " ".join((*spec.command, *spec.arguments))
+        attempt = pod.name.rpartition("-")[2]
         text = [
-            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} attempt {job.attempt} on {pod.node_name}",
-            f"$ {words}",
+            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} attempt {attempt} on {pod.node_name}",
+            *([f"JOB_COMPLETION_INDEX={task}"] if spec.tasks > 1 else []),
+            f"$ {words_of(spec)}",
         ]
         passed = int(((pod.finished_at or clock.now()) - pod.scheduled_at).total_seconds())
         text += [
@@ -69,6 +68,8 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
 
 
 def _start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutcome:
+    if spec.tasks > 1:
+        return tasks.start(site, room, spec, end=_stop)
     job, _ = SandboxJob.objects.get_or_create(
         namespace=room, name=spec.name, defaults={"created_at": clock.now()}
     )
@@ -80,7 +81,7 @@ def _stop(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutco
     job = room.jobs.filter(name=spec.name).first()
     if job is None:
         return StepOutcome(done=True, detail="nothing of it is left")
-    owner = _owner(job)
+    owner = owner_of(job)
     room.scaled_away = [each for each in room.scaled_away if each["owner"] != owner]
     room.save(update_fields=["scaled_away"])
     pods_end(site, room.pods.filter(owner=owner))
@@ -101,12 +102,12 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     due = job.created_at + timedelta(seconds=spec.deadline_seconds) if spec.deadline_seconds else None
     if due is not None and due <= (ended or now):
         words = f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
-        pods_end(site, room.pods.filter(owner=_owner(job)))
+        pods_end(site, room.pods.filter(owner=owner_of(job)))
         _finish(job, JobPhase.FAILED, "DeadlineExceeded", words)
         return
     again = not job.made
     if ended is not None:
-        again = _ended(job, spec, *_result(spec))
+        again = _ended(job, spec, *result_of(spec))
     elif pod is None and job.made:
         again = _ended(job, spec, 137, "Evicted", "the site removed it")
     if again:
@@ -114,7 +115,7 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
 
 
 def _attempt(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
-    wanted = SandboxPod(name=_pod_name(job), owner=_owner(job), run_seconds=_seconds(spec))
+    wanted = SandboxPod(name=_pod_name(job), owner=owner_of(job), run_seconds=seconds_of(spec))
     wanted.gpus, wanted.vcpus, wanted.memory_gib = spec.gpus, spec.vcpus, spec.memory_gib
     wanted.resource_name = spec.resource_name
     try:
@@ -161,32 +162,6 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         phase, detail = JobPhase.RUNNING, ""
     hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"
     return ObservedJob(phase, detail, reason, hopeless, job.attempt, job.exit_code, node)
-
-
-def _seconds(spec: JobSpec) -> int | None:
-    """None: it never ends by itself."""
-    if MISSING in spec.image:
-        return None
-    found = SLEEP.search(_words(spec))
-    return int(found[1]) if found else 0
-
-
-def _result(spec: JobSpec) -> tuple[int, str, str]:
-    """How an attempt ends that runs to its end: the code, the reason in one word, and in a sentence."""
-    words = _words(spec)
-    if OOM in words:
-        return 137, "OOMKilled", f"it needed more than its {spec.memory_gib} GiB of memory"
-    found = EXIT.search(words)
-    code = int(found[1]) if found else 0
-    return code, "Error", f"its command ended with exit code {code}"
-
-
-def _words(spec: JobSpec) -> str:
-    return " ".join((*spec.command, *spec.arguments))
-
-
-def _owner(job: SandboxJob) -> str:
-    return f"Job/{job.name}"
 
 
 def _pod_name(job: SandboxJob) -> str:

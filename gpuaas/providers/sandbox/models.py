@@ -184,7 +184,7 @@ class SandboxPod(models.Model):
 
 class SandboxJob(models.Model):
     """A job of the portal's, which starts its attempts one after the other. made: whether the present one has its pod yet;
-    outcome: a `JobPhase`, "" while it has not ended; detail: why it waits or has failed.
+    outcome: a `JobPhase`, "" while it has not ended; detail: why it waits or has failed. tasks: of several, as tasks.py has them.
     """
 
     namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="jobs")
@@ -195,6 +195,7 @@ class SandboxJob(models.Model):
     reason = models.CharField(max_length=40, blank=True)
     detail = models.CharField(max_length=300, blank=True)
     exit_code = models.IntegerField(null=True)
+    tasks = models.JSONField(default=list, db_default=[], blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

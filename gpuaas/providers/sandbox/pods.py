@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import F, Q
 
 from gpuaas.core import clock
@@ -67,8 +68,9 @@ def pod_create(
     return pod
 
 
+@transaction.atomic
 def pod_admit(site: SandboxSite, room: SandboxNamespace, pod: SandboxPod, *, outrun: bool = False) -> None:
-    """Charge it to the quota and store it; the caller is the site's writer."""
+    """Charge it to the quota and store it, or neither; the caller is the site's writer."""
     if room.suspended:
         raise QuotaRefused(
             f'pods "{pod.name}" is forbidden: exceeded quota: {room.name}, requested: pods=1, used: pods=0, '

@@ -10,7 +10,8 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import Change, JobPhase, JobSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes.jobs import CONTAINER, job_of, seen
+from gpuaas.providers.kubernetes.attempts import CONTAINER
+from gpuaas.providers.kubernetes.jobs import job_of, seen
 from tests.lab.fixtures import carry_out, until
 from tests.providers.kubernetes.conftest import Room
 

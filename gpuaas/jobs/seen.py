@@ -1,0 +1,56 @@
+"""What is known of the tasks of a job: kept as ranges of their numbers, and details of some, in `Job.observed`."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gpuaas.core.ranges import ranges_read
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.states import TaskState
+from gpuaas.providers.base import ObservedJob
+
+RANGES = (TaskState.RUNNING, TaskState.SUCCEEDED, TaskState.FAILED)
+
+
+@dataclass(frozen=True)
+class Task:
+    """attempt: of which number; 0 while none is known, as of one that has ended long ago."""
+
+    number: int
+    state: TaskState
+    node: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    attempt: int = 0
+
+
+def observed_of(seen: ObservedJob) -> dict[str, Any]:
+    """As a row of several tasks keeps it."""
+    details = [{key: each for key, each in asdict(task).items() if key != "phase"} for task in seen.tasks]
+    return {"running": seen.running, "succeeded": seen.succeeded, "failed": seen.failed, "tasks": details}
+
+
+def tasks_of(row: Job) -> list[Task]:
+    """All of them, by their numbers."""
+    states = {number: state for state in RANGES for number in ranges_read(row.observed.get(state, ""))}
+    details = {each["number"]: each for each in row.observed.get("tasks", [])}
+    return [
+        Task(**{**details.get(number, {}), "number": number, "state": _state(row, states.get(number))})
+        for number in range(row.tasks)
+    ]
+
+
+def counts_of(row: Job) -> dict[TaskState, int]:
+    """How many are in each state, without those in which none is."""
+    found = {state: len(ranges_read(row.observed.get(state, ""))) for state in RANGES}
+    rest = row.tasks - sum(found.values())
+    over = (
+        {TaskState.ENDED: rest + found.pop(TaskState.RUNNING)} if row.outcome else {TaskState.WAITING: rest}
+    )
+    return {state: count for state, count in (found | over).items() if count}
+
+
+def _state(row: Job, seen: TaskState | None) -> TaskState:
+    """What did not end by itself has ended with the job."""
+    if row.outcome and seen in (None, TaskState.RUNNING):
+        return TaskState.ENDED
+    return seen or TaskState.WAITING

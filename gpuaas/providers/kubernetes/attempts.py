@@ -1,0 +1,61 @@
+"""What the pods of a job say of its attempts."""
+
+from collections.abc import Iterable
+
+from gpuaas.providers.base import JobSpec
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubernetes import inside
+
+CONTAINER = "job"
+OWNER = "batch.kubernetes.io/job-name"
+DEADLINE = "DeadlineExceeded"
+
+
+def failure_of(condition: Object, attempts: list[Object], spec: JobSpec) -> tuple[str, str]:
+    """In one word, and in a sentence."""
+    if condition.get("reason") == DEADLINE:
+        return DEADLINE, f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
+    ended = next((pod for pod in reversed(attempts) if phase_of(pod) == "Failed"), None)
+    if ended is None:
+        return str(condition.get("reason", "")), str(condition.get("message", ""))[:300]
+    if why := (ended.get("status") or {}).get("reason"):
+        return str(why), str((ended["status"]).get("message") or f"the site ended it: {why}")[:300]
+    last = terminated(ended)
+    if last.get("reason") == "OOMKilled":
+        return "OOMKilled", f"it needed more than its {spec.memory_gib} GiB of memory"
+    return str(last.get("reason", "Error")), f"its command ended with exit code {last.get('exitCode')}"
+
+
+def condition_of(job: Object, kind: str) -> Object | None:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return next((each for each in conditions if each["type"] == kind and each["status"] == "True"), None)
+
+
+def phase_of(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase", ""))
+
+
+def state_of(pod: Object) -> Object:
+    """Of its container."""
+    found: Object = inside.container_of(pod, CONTAINER).get("state") or {}
+    return found
+
+
+def terminated(pod: Object) -> Object:
+    found: Object = state_of(pod).get("terminated") or {}
+    return found
+
+
+def exit_code(pod: Object) -> int | None:
+    code = terminated(pod).get("exitCode")
+    return int(code) if code is not None else None
+
+
+def is_of(pod: Object, uid: str) -> bool:
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(each.get("controller") and each["uid"] == uid for each in owners)
+
+
+def in_order(found: Iterable[Object]) -> list[Object]:
+    """Oldest first."""
+    return sorted(found, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
