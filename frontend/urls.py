@@ -97,6 +97,7 @@ job_patterns: list[URLPattern] = [
     path("", jobs.show, name="job"),
     path("cancel/", jobs.cancel, name="job_cancel"),
     path("rerun/", jobs.rerun, name="job_rerun"),
+    path("follow/", jobs.follow, name="job_follow"),
     path("delete/", jobs.delete, name="job_delete"),
 ]
 

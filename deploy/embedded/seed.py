@@ -331,18 +331,25 @@ def environments() -> None:
         until_ready(made, reconcile.run)
 
 
+SWEEP = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 7 ]; then exit 3; fi"]
 # their names, the states in which they are left, and what else they are given
 JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("prepare", "succeeded", {"command": ["sh", "-c", "sleep 1"]}),
     ("convert", "failed", {"command": ["sh", "-c", "exit 2"], "retries": 1}),
     ("train", "ready", {"command": ["sh", "-c", "sleep 86400"], "variables": {"EPOCHS": "90"}}),
+    ("sweep", "failed", {"command": SWEEP, "tasks": 12, "at_once": 4, "retries": 1}),
+    (
+        "fine-tune",
+        "ready",
+        {"command": ["torchrun", "train.py", "sleep 86400"], "tasks": 2, "together": True},
+    ),
     ("evaluate", "requested", {"command": ["sh", "-c", "sleep 600"], "gpus": 1}),
 )
 
 
 def jobs() -> None:
-    """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, and one
-    that waits for the GPU."""
+    """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, an array
+    of which one task failed, two tasks that run together, and one that waits for the GPU."""
     from gpuaas.jobs import reconcile
     from gpuaas.jobs.models import Job
     from gpuaas.jobs.services import job_create, queue_start

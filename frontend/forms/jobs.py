@@ -8,7 +8,7 @@ from django import forms
 from frontend.forms import RequiredText
 from frontend.forms.inside import InsideForm, whole
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.order import DEADLINE_MOST, RETRIES_MOST, USUAL
+from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
 from gpuaas.workspaces.room import LABELS, MOST
 
 LINES = {"rows": 3, "spellcheck": "false"}
@@ -112,7 +112,26 @@ class JobForm(InsideForm):
         0,
         RETRIES_MOST,
         initial=USUAL["retries"],
-        help_text="How often it is started anew after it failed.",
+        help_text="How often it is started anew after it failed. Tasks that do not run together have these each.",
+    )
+    tasks = whole(
+        "Tasks",
+        1,
+        TASKS_MOST,
+        initial=USUAL["tasks"],
+        help_text="How many of it run, each with all of the above. Each finds its number, from 0, in JOB_COMPLETION_INDEX.",
+    )
+    together = forms.BooleanField(
+        label="Run them together",
+        required=False,
+        help_text="All start together and find one another by name, as for torchrun and MPI; one that fails ends the others.",
+    )
+    at_once = whole(
+        "Tasks at once",
+        1,
+        AT_ONCE_MOST,
+        required=False,
+        help_text="How many run at the same time. Empty: as many as fit in what the workspace has bought.",
     )
 
 
@@ -120,4 +139,5 @@ def again(row: Job) -> dict[str, Any]:
     """What the form of a repetition begins with."""
     kept = {name: getattr(row, name) for name in JobForm.base_fields if name not in {"workspace", "gpu"}}
     gpu = row.pool.gpu_type.slug if row.pool is not None else ""
-    return {**kept, "workspace": str(row.workspace_id), "gpu": gpu}
+    at_once = row.at_once if row.tasks > 1 and not row.together else None
+    return {**kept, "workspace": str(row.workspace_id), "gpu": gpu, "at_once": at_once}

@@ -7,25 +7,35 @@ from datetime import datetime
 from django.urls import reverse
 
 from frontend import formats
-from frontend.components import Fact, Notice
+from frontend.components import Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held, inside
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
-from gpuaas.jobs.models import Job, JobLog
-from gpuaas.jobs.selectors import log_of, position_of
-from gpuaas.jobs.states import ENDED, JobState
+from gpuaas.jobs.models import Job, JobLog, TaskLog
+from gpuaas.jobs.seen import Task, counts_of
+from gpuaas.jobs.seen import tasks_of as seen_of
+from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
+from gpuaas.jobs.states import ALLOWED, ENDED, JobState, TaskState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = JobState
-DEEDS = ("cancel", "rerun", "delete")
+DEEDS = ("cancel", "rerun", "delete", "follow")
+TASK_TONES = {
+    TaskState.FAILED: Tone.BAD,
+    TaskState.RUNNING: Tone.BUSY,
+    TaskState.WAITING: Tone.WAIT,
+    TaskState.ENDED: Tone.OFF,
+    TaskState.SUCCEEDED: Tone.OK,
+}
 
 
 @dataclass(frozen=True)
 class Row(inside.Row):
     note: str
+    tasks: int
     finished_at: datetime | None
 
 
@@ -46,17 +56,47 @@ class Page:
     notice: Notice | None
     facts: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
-    log: JobLog | None
+    log: JobLog | TaskLog | None
+    task: int | None
+    progress: Meter | None
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """log_url: "" where it is not kept; follows: whether it can be asked for."""
+
+    number: int
+    tone: Tone
+    word: str
+    node: str
+    attempt: int | None
+    exit_code: int | None
+    reason: str
+    log_url: str
+    follows: bool
+
+    @property
+    def follow(self) -> str:
+        return f"Follow the log of task {self.number}"
 
 
 def row_of(row: Job) -> Row:
-    note = row.waiting or row.cause
-    return Row(**inside.fields_of(row), note=note, finished_at=row.finished_at)
+    fields, note = inside.fields_of(row), row.waiting or row.cause
+    if row.tasks > 1:
+        each = f"{row.tasks:,} tasks, each "
+        fields |= {
+            "size": each + fields["size"],
+            "gpus": each + fields["gpus"] if row.gpus else fields["gpus"],
+        }
+        note = note or (_counts_in_words(row) if row.observed else "")
+    return Row(**fields, note=note, tasks=row.tasks, finished_at=row.finished_at)
 
 
-def page_of(row: Job, here: ProjectPlace) -> Page:
+def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
+    """task: whose log is asked for."""
     tone, word = held.look_of(row)
     may = _rights(row, here)
+    chosen, log = log_chosen(row, task) if may.log else (task, None)
     return Page(
         tone=tone,
         word=word,
@@ -65,8 +105,47 @@ def page_of(row: Job, here: ProjectPlace) -> Page:
         notice=_notice(row),
         facts=_facts(row),
         conditions=held.conditions_of(row),
-        log=log_of(row) if may.log else None,
+        log=log,
+        task=chosen if row.tasks > 1 else None,
+        progress=_progress(row) if row.tasks > 1 else None,
     )
+
+
+def tasks_of(row: Job) -> list[Task]:
+    """Those first that people look for."""
+    order = list(TASK_TONES)
+    return sorted(seen_of(row), key=lambda task: (order.index(task.state), task.number))
+
+
+def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
+    kept = set(logs_taken(row)) if page.may.log else set()
+    follows = page.may.log and row.state in ALLOWED[Verb.SUSPEND].states
+    return [
+        TaskRow(
+            number=task.number,
+            tone=TASK_TONES[task.state],
+            word=str(task.state.label),
+            node=task.node or formats.NONE,
+            attempt=task.attempt or None,
+            exit_code=task.exit_code,
+            reason=task.reason,
+            log_url=f"{held.url_of(row)}?task={task.number}" if task.number in kept else "",
+            follows=follows and task.state in {TaskState.WAITING, TaskState.RUNNING},
+        )
+        for task in tasks
+    ]
+
+
+def _progress(row: Job) -> Meter:
+    found = counts_of(row)
+    done, busy = (found.get(state, 0) for state in (TaskState.SUCCEEDED, TaskState.RUNNING))
+    return Meter(done, held=busy, limit=row.tasks, label="Tasks", text=_counts_in_words(row))
+
+
+def _counts_in_words(row: Job) -> str:
+    found = counts_of(row)
+    order = (TaskState.SUCCEEDED, TaskState.RUNNING, TaskState.FAILED, TaskState.WAITING, TaskState.ENDED)
+    return ", ".join(f"{found[state]:,} {state.label.lower()}" for state in order if state in found)
 
 
 def urls_of(row: Job) -> dict[str, str]:
@@ -107,17 +186,36 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact("Image", row.image),
         Fact("Command", shlex.join(row.command) or "the image's own"),
         Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
+        *_tasks_facts(row),
         Fact("GPUs", inside.gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
-        Fact("Attempt", f"{row.attempt} of at most {row.retries + 1}" if row.attempt else formats.NONE),
+        Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),
         Fact("Started", formats.when(row.ready_at)),
         Fact("Ended", formats.when(row.finished_at)),
         Fact("Exit code", formats.NONE if row.exit_code is None else str(row.exit_code)),
-        Fact("Node", str(row.observed.get("node") or formats.NONE)),
+        *([Fact("Node", str(row.observed.get("node") or formats.NONE))] if row.tasks == 1 else []),
         Fact("Name at the site", row.external_name),
     ]
     if row.volume:
         facts.append(Fact("Volume", f"{row.volume} at {row.mount}"))
     return (*facts, *(Fact(name, value) for name, value in row.variables.items()))
+
+
+def _tasks_facts(row: Job) -> list[Fact]:
+    """What follows is of each of them."""
+    if row.tasks == 1:
+        return []
+    return [
+        Fact(
+            "Tasks",
+            f"{row.tasks:,}, {'together' if row.together else f'{row.at_once:,} at once'}, each with:",
+        )
+    ]
+
+
+def _attempt_of(row: Job) -> str:
+    if row.tasks > 1 and not row.together:
+        return f"each task has at most {row.retries + 1}"
+    return f"{row.attempt} of at most {row.retries + 1}" if row.attempt else formats.NONE

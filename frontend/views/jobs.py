@@ -20,7 +20,7 @@ from gpuaas.jobs import services
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import job_get_for, jobs_for
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import LIVE, JobState
+from gpuaas.jobs.states import LIVE, JobState, TaskState
 from tenants.roles import Permission
 
 RUN = Permission.WORKSPACE_ACCESS
@@ -32,6 +32,7 @@ LIST = Listing(
         Column("workspace", "Workspace", "workspace__name"),
         Column("gpus", "GPUs", "gpus"),
         Column("size", "vCPU and memory"),
+        Column("tasks"),
         Column("created", "Submitted", "created_at", "created_at"),
         Column("finished", "Ended", "finished_at", "finished_at"),
         Column("created_by"),
@@ -42,6 +43,20 @@ LIST = Listing(
         Filter("state", "State", "every state", state_choices(JobState)),
         Filter("workspace", "Workspace", "every workspace"),
     ),
+    size=25,
+)
+TASKS = Listing(
+    "tasks",
+    columns=(
+        Column("number", "Task", "number"),
+        Column("state", "State", "", "word"),
+        Column("node", "Node", "node"),
+        Column("attempt", "Attempt", "attempt"),
+        Column("exit_code", "Exit code", "exit_code"),
+        Column("reason"),
+        Column("log", "Log", quiet=True, value=None),
+    ),
+    filters=(Filter("state", "State", "every state", TaskState.choices),),
     size=25,
 )
 
@@ -118,15 +133,29 @@ def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
     return (*crumbs(here, "Jobs", reverse("frontend:jobs", args=[here.project.slug])), *rest)
 
 
-def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
+    asked = request.GET.get("task", "")
+    page = shown.page_of(row, here, int(asked) if asked.isdecimal() and int(asked[:9]) < row.tasks else None)
+    urls = shown.urls_of(row)
+    if asked and page.task is not None:
+        urls["page"] += f"?task={page.task}"
     context = {
         "job": row,
-        "page": shown.page_of(row, here),
-        "urls": shown.urls_of(row),
+        "page": page,
+        "live": f"job:{row.pk}",
+        "trigger": f"live{', every 5s' if page.moving else ''}",
+        "urls": urls,
         "delete_title": f"Delete {row.name}?",
         "crumbs": trail(here, Crumb(row.name)),
     }
-    return draw_page(request, "jobs/detail.html", context)
+    if row.tasks == 1:
+        return draw_page(request, "jobs/detail.html", context)
+    found = TASKS.of(
+        request,
+        lambda query: [each for each in shown.tasks_of(row) if query["state"] in {"", each.state}],
+        lambda rows: shown.task_rows(row, page, rows),
+    )
+    return list_page(request, "jobs/detail.html", found, context)
 
 
 show = job_page(Permission.WORKSPACE_VIEW)(_draw)
@@ -149,7 +178,18 @@ def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
 
 
 @job_action(RUN)
-def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+def follow(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
+    with refusals_shown(request, Conflict, Invalid):
+        typed = request.POST.get("task", "")[:9]
+        task = int(typed) if typed.isdecimal() else -1
+        services.job_follow(actor=here.actor, job=row, task=task)
+        words = f"The log of task {task} is taken at the next look, and from then on."
+        return done(request, words, f"{held.url_of(row)}?task={task}")
+    return _draw(request, here, row)
+
+
+@job_action(RUN)
+def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
     with refusals_shown(request, Conflict):
         services.job_cancel(actor=here.actor, job=row)
         return done(request, f"Cancelling {row.name}.", held.url_of(row))
@@ -157,7 +197,7 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
 
 
 @job_action(RUN)
-def delete(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+def delete(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
     if not name_typed(request, row.name):
         return _draw(request, here, row)
     services.job_delete(actor=here.actor, job=row)

@@ -202,6 +202,8 @@ NEEDS: Mapping[str, Need] = {
     "job_cancel": ENTER,
     "job_rerun": ENTER,
     "job_log": ENTER,
+    "job_log_follow": ENTER,
+    "job_tasks": SEE,
     # -- clusters
     "cluster_template_list": SEE,
     "cluster_template_get": SEE,

@@ -22,6 +22,11 @@ class Task:
     reason: str = ""
     attempt: int = 0
 
+    @property
+    def key(self) -> str:
+        """Sorts as text."""
+        return f"{self.number:04}"
+
 
 def observed_of(seen: ObservedJob) -> dict[str, Any]:
     """As a row of several tasks keeps it."""
@@ -47,6 +52,12 @@ def counts_of(row: Job) -> dict[TaskState, int]:
         {TaskState.ENDED: rest + found.pop(TaskState.RUNNING)} if row.outcome else {TaskState.WAITING: rest}
     )
     return {state: count for state, count in (found | over).items() if count}
+
+
+def ranges_of(row: Job) -> dict[TaskState, str]:
+    """As `gpuaas/core/ranges.py` has them; nothing runs of a job that is over."""
+    found = {state: str(row.observed.get(state, "")) for state in RANGES}
+    return found | ({TaskState.RUNNING: ""} if row.outcome else {})
 
 
 def _state(row: Job, seen: TaskState | None) -> TaskState:

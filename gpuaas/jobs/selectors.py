@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import F, QuerySet, Sum
 
+from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
 from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.states import LIVE, JobState
@@ -67,6 +68,15 @@ def log_of(row: Job, task: int = 0) -> JobLog | TaskLog | None:
     if row.tasks == 1:
         return JobLog.objects.filter(job=row).first()
     return TaskLog.objects.filter(job=row, task=task).first()
+
+
+def log_chosen(row: Job, task: int | None = None) -> tuple[int, JobLog | TaskLog | None]:
+    """The log of that task; without one of a task that failed, else of the one that is followed, else of any."""
+    if task is None and row.tasks > 1:
+        taken, failed = logs_taken(row), ranges_read(row.observed.get("failed", ""))
+        best = sorted(taken, key=lambda each: (each not in failed, each != row.followed, each))
+        task = next(iter(best), row.followed or 0)
+    return task or 0, log_of(row, task or 0)
 
 
 def logs_taken(row: Job) -> list[int]:

@@ -27,7 +27,7 @@ def test_a_whole_life(alices: Caller, workspace: Workspace) -> None:
     assert (made.status, made.json["state"], made.json["gpu"]) == (202, "queued", "h100-sxm-80gb")
     assert {name: made.json[name] for name in given} == given
     place = made.headers["Location"]
-    assert alices.get(f"{place}/log").json == {"text": "", "taken_at": None}
+    assert alices.get(f"{place}/log").json == {"task": 0, "text": "", "taken_at": None}
     settle(Job.objects.get())
     found = alices.get(place).json
     assert (found["state"], found["reason"], found["exit_code"], found["attempt"]) == (
@@ -81,6 +81,11 @@ def test_the_same_key_submits_once(alices: Caller, workspace: Workspace) -> None
         ({"variables": []}, 400, "variables"),
         ({"variables": {"A": 1}}, 400, "variables.A"),
         ({"retries": 11}, 400, "retries"),
+        ({"tasks": 1001}, 400, "tasks"),
+        ({"tasks": 4, "at_once": 5}, 400, "at_once"),
+        ({"together": True}, 400, "together"),
+        ({"together": 1, "tasks": 2}, 400, "together"),
+        ({"tasks": 3, "together": True, "gpus": 2}, 409, "gpus"),
         ({"deadline_seconds": 0}, 400, "deadline_seconds"),
         ({"volume": "data"}, 400, "mount"),
         ({"secret": "x"}, 400, "secret"),
@@ -141,3 +146,35 @@ def test_what_json_can_and_a_job_cannot_have(
     refused = alices.post(HERE, text.encode())
     assert (refused.status, refused.code) == (400, "invalid")
     assert words in refused.error["fields"][field][0]
+
+
+def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Workspace) -> None:
+    fails = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 3 ]; then exit 3; fi"]
+    made = alices.post(HERE, asked(workspace, tasks=60, at_once=60, command=fails))
+    assert [made.json[name] for name in ("tasks", "at_once", "together")] == [60, 60, False]
+    place = made.headers["Location"]
+    asks = alices.post(f"{place}/log", {"task": 7})
+    assert (asks.status, asks.json) == (202, {"task": 7, "text": "", "taken_at": None})
+    assert alices.post(f"{place}/log", {"task": 60}).error["fields"] == {"task": ["its tasks are 0 to 59"]}
+    settle(Job.objects.get())
+    found = alices.get(place).json
+    assert (found["state"], found["failure"].partition(";")[0]) == ("failed", "1 of 60 tasks failed: 3")
+    ranges = [found[f"tasks_{state}"] for state in ("running", "succeeded", "failed")]
+    assert ranges == ["", "0-2,4-59", "3"]
+    listed = alices.get(f"{place}/tasks?page_size=50").json
+    assert [each["number"] for each in listed["results"]] == list(range(50))
+    assert listed["results"][3] == {
+        "number": 3,
+        "state": "failed",
+        "exit_code": 3,
+        "reason": "Error",
+        "attempt": 1,
+        "node": listed["results"][3]["node"],
+    }
+    assert len(alices.get(listed["next"]).json["results"]) == 10
+    logs = [alices.get(f"{place}/log{query}").json["task"] for query in ("", "?task=7")]
+    assert logs == [3, 7]
+    assert "JOB_COMPLETION_INDEX=3" in alices.get(f"{place}/log").json["text"]
+    assert alices.post(f"{place}/log", {"task": 8}).status == 409
+    again = alices.post(f"{place}/rerun", {"tasks": 2, "together": True})
+    assert [again.json[name] for name in ("tasks", "at_once", "together")] == [2, 2, True]

@@ -24,6 +24,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
     ("job-cancel", "POST"): {},
     ("job-rerun", "POST"): {},
+    ("job-log", "POST"): {"task": 0},
 }
 
 

@@ -21,5 +21,14 @@ def test_one_of_each_kind_however_often() -> None:
     for _ in range(2):
         seed.jobs()
     found = {row.name: row.get_state_display() for row in Job.objects.all()}
-    assert found == {"prepare": "Succeeded", "convert": "Failed", "train": "Running", "evaluate": "Queued"}
+    assert found == {
+        "prepare": "Succeeded",
+        "convert": "Failed",
+        "train": "Running",
+        "evaluate": "Queued",
+        "sweep": "Failed",
+        "fine-tune": "Running",
+    }
+    assert Job.objects.get(name="sweep").failure.startswith("1 of 12 tasks failed: 7; ")
+    assert Job.objects.get(name="fine-tune").observed["running"] == "0-1"
     assert "0 of 1 are free" in Job.objects.get(name="evaluate").waiting

@@ -8,6 +8,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.environments.services import environment_create
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import job_cancel, job_create, queue_start
+from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import Actor
@@ -26,6 +27,22 @@ def test_rounds_at_once_start_no_more_than_fits(as_alice: Actor, project: Projec
     answers = at_once(8, lambda _: queue_start(workspace_id=workspace.pk))
     assert answers == {"done": 8}
     assert [fresh(row).state for row in rows] == ["provisioning"] * 4 + ["requested"] * 4
+
+
+def test_rounds_at_once_count_all_tasks_of_an_array_and_of_those_together(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = workspace_ready(as_alice, project, site)
+    kinds = ({"tasks": 9, "at_once": 2}, {"tasks": 2, "together": True})
+    rows = [submitted(as_alice, workspace, f"n-{n}", gpus=1, command=LONG, **kinds[n % 2]) for n in range(6)]
+    assert at_once(8, lambda _: queue_start(workspace_id=workspace.pk)) == {"done": 8}
+    assert [fresh(row).state for row in rows] == ["provisioning"] * 2 + ["requested"] * 4
+    (gpus,) = room_of(workspace=workspace).pools.values()
+    assert (gpus.taken, gpus.bought) == (4, 4)
+    settle(rows[0], "ready")
+    settle(rows[1], "ready")
+    live = SandboxPod.objects.filter(namespace__name=workspace.external_name, finished_at=None)
+    assert sum(pod.gpus for pod in live) == 4
 
 
 def test_jobs_and_environments_at_once(as_alice: Actor, project: Project, site: Site) -> None:

@@ -88,7 +88,7 @@ def test_what_is_taken_in_turn_never_passes_what_was_bought(wanted: list[dict[st
 
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_asked_in_whatever_order(as_alice: Actor, workspace: Workspace, seed: int) -> None:
-    """Jobs of one to four of its four GPUs; answers get lost on the way."""
+    """Jobs of one to four of its four GPUs, arrays and tasks together; answers get lost on the way."""
     chance, rows = random.Random(seed), list[Job]()
     for _ in range(12):
         if chance.random() < 0.2:
@@ -98,7 +98,9 @@ def test_whatever_is_asked_in_whatever_order(as_alice: Actor, workspace: Workspa
         ):
             case "submit":
                 command = chance.choice([LONG, QUICK, ["exit 1"]])
-                rows.append(submitted(as_alice, workspace, gpus=chance.randint(0, 4), command=command))
+                kind = chance.choice([{}, {}, {"tasks": 3, "at_once": 2}, {"tasks": 2, "together": True}])
+                gpus = chance.randint(0, 2 if kind else 4)
+                rows.append(submitted(as_alice, workspace, gpus=gpus, command=command, retries=1, **kind))
             case "round":
                 queue_start(workspace_id=workspace.pk)
             case "end":

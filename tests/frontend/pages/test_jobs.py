@@ -18,7 +18,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
-from tests.jobs.stage import FAILS, row_in, running, settle, submitted, workspace_ready
+from tests.jobs.stage import FAILS, row_in, run_now, running, settle, submitted, workspace_ready
 
 pytestmark = pytest.mark.django_db
 
@@ -35,7 +35,7 @@ def at(name: str, project: Project, *more: object) -> str:
 
 def order(room: Workspace, **changes: object) -> dict[str, object]:
     usual = {"workspace": str(room.pk), "name": "train", "gpu": "", "image": "train:1"}
-    return {**usual, "gpus": 1, "vcpus": 4, "memory_gib": 16, "retries": 0, **changes}
+    return {**usual, "gpus": 1, "vcpus": 4, "memory_gib": 16, "retries": 0, "tasks": 1, **changes}
 
 
 def test_it_is_submitted_and_its_page_says_how_it_ended(
@@ -102,6 +102,11 @@ def test_it_is_cancelled_run_again_and_deleted(
         ({"variables": "EPOCHS"}, "as name=value"),
         ({"variables": "1=2"}, "a variable is named by letters"),
         ({"retries": "11"}, "from 0 to 10"),
+        ({"tasks": "1001"}, "from 1 to 1,000"),
+        ({"tasks": "4", "at_once": "5"}, "there are 4 tasks: no more can run at once"),
+        ({"together": "on"}, "one task has no others"),
+        ({"tasks": "3", "together": "on"}, "a job whose 3 tasks at once ask for 3 never starts"),
+        ({"tasks": "2", "together": "on", "at_once": "2"}, "leave this out"),
         ({"volume": "data"}, "enter the folder where the volume is mounted"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
     ],
@@ -185,6 +190,8 @@ def test_all_mistakes_are_named_at_once(alice_at: Client, room: Workspace, proje
         "mount": "/etc/x",
         "retries": "11",
         "deadline_seconds": "0",
+        "tasks": "many",
+        "at_once": "999",
     }
     form = alice_at.post(at("job_new", project), order(room, **mistakes)).context["form"]
     assert set(form.errors) == set(mistakes)
@@ -207,3 +214,49 @@ def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
     assert waits not in words(alice_at.get(at("job_new", project)))
     Site.objects.update(confirmed=False)
     assert f"What is ordered at {room.site.slug} {waits}" in words(alice_at.get(at("job_new", project)))
+
+
+def test_an_array_shows_its_tasks_and_the_log_of_each_that_failed(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    fails = "sh -c 'if [ $JOB_COMPLETION_INDEX = 3 ]; then exit 3; fi'"
+    alice_at.post(
+        at("job_new", project), order(room, gpus=0, vcpus=1, memory_gib=1, tasks="30", command=fails)
+    )
+    row = Job.objects.get()
+    assert (row.tasks, row.at_once, row.together) == (30, 30, False)
+    page = at("job", project, row.pk)
+    assert "30 waiting" in words(alice_at.get(page))
+    settle(row)
+    shown = words(alice_at.get(page))
+    for each in ("29 succeeded, 1 failed", "30, 30 at once", "1 of 30 tasks failed: 3", "Log of task 3"):
+        assert each in shown
+    assert "JOB_COMPLETION_INDEX=3" in shown
+    found = alice_at.get(page).context["list"]
+    assert ([each.number for each in found.rows][:3], len(found.rows)) == ([3, 0, 1], 25)
+    assert (found.rows[0].log_url, found.rows[1].log_url) == (f"{page}?task=3", "")
+    failed = alice_at.get(f"{page}?state=failed").context["list"]
+    assert [each.number for each in failed.rows] == [3]
+    assert "3,failed" in b"".join(alice_at.get(f"{page}?csv=1")).decode().lower()  # type: ignore[arg-type]
+    assert "29 succeeded, 1 failed" not in words(alice_at.get(at("jobs", project)))  # the reason is there
+    assert "30 tasks, each" in words(alice_at.get(at("jobs", project)))
+
+
+def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, project: Project) -> None:
+    row = running(as_alice, room, tasks=3, together=True)
+    page = at("job", project, row.pk)
+    shown = words(alice_at.get(page))
+    assert "3, together, each with:" in shown
+    assert "Log of task 0" in shown
+    assert "3 running" in words(alice_at.get(at("jobs", project)))
+    answer = alice_at.post(at("job_follow", project, row.pk), {"task": "2"})
+    assert (answer.status_code, answer["Location"]) == (302, f"{page}?task=2")
+    assert "Not available: nothing has been taken of it" in words(alice_at.get(f"{page}?task=2"))
+    run_now(row)
+    shown = words(alice_at.get(f"{page}?task=2"))
+    assert "JOB_COMPLETION_INDEX=2" in shown
+    for wrong in ({"task": "3"}, {"task": "x"}, {}):
+        refused = alice_at.post(at("job_follow", project, row.pk), wrong)
+        assert any("tasks are 0 to 2" in str(each) for each in get_messages(refused.wsgi_request))
+    form = alice_at.get(at("job_rerun", project, row.pk)).context["form"]
+    assert [form[name].value() for name in ("tasks", "together", "at_once")] == [3, True, None]

@@ -80,6 +80,7 @@ POSTED = frozenset(
         "environment_log",
         "job_cancel",
         "job_delete",
+        "job_follow",
         "machine_act",
         "machine_delete",
         "machine_console",

@@ -236,7 +236,14 @@ def test_the_guards_admit_its_service_and_its_pods_have_their_names(room: Room) 
 
 @pytest.mark.lab
 def test_of_many_tasks_nothing_stays_at_the_site_of_what_succeeded(room: Room) -> None:
-    many = {"tasks": TIDIED + 1, "at_once": 2, "gpus": 0, "resource_name": "", "vcpus": 1, "memory_gib": 1}
+    many: Any = {
+        "tasks": TIDIED + 1,
+        "at_once": 2,
+        "gpus": 0,
+        "resource_name": "",
+        "vcpus": 1,
+        "memory_gib": 1,
+    }
     spec = replace(
         SPEC, workspace=room.ref, name=f"{NAME}-many", command=("true",), deadline_seconds=None, **many
     )

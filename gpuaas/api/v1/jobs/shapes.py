@@ -5,10 +5,20 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Text, TextOrEmpty, Whole
+from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Switch, Text, TextOrEmpty, Whole
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.order import DEADLINE_MOST, RETRIES_MOST, TEXT_MOST, USUAL, VARIABLES_MOST, WORDS_MOST
-from gpuaas.jobs.states import JobState
+from gpuaas.jobs.order import (
+    AT_ONCE_MOST,
+    DEADLINE_MOST,
+    RETRIES_MOST,
+    TASKS_MOST,
+    TEXT_MOST,
+    USUAL,
+    VARIABLES_MOST,
+    WORDS_MOST,
+)
+from gpuaas.jobs.seen import ranges_of
+from gpuaas.jobs.states import JobState, TaskState
 from gpuaas.workspaces.room import MOST
 
 # people and the API read the names; the values are the frame's
@@ -73,7 +83,26 @@ class JobRerunInput(Input):
     )
     deadline_seconds = _deadline()
     retries = Whole(
-        required=False, max_value=RETRIES_MOST, help_text="How often it is started anew after it failed."
+        required=False,
+        max_value=RETRIES_MOST,
+        help_text="How often it is started anew after it failed; of tasks that do not run together each for itself.",
+    )
+    tasks = Whole(
+        required=False,
+        min_value=1,
+        max_value=TASKS_MOST,
+        help_text="How many of it run, each with all that is asked for, its number in JOB_COMPLETION_INDEX. Default: 1.",
+    )
+    at_once = Whole(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=AT_ONCE_MOST,
+        help_text="How many tasks run at the same time; null: as many as fit in what the workspace has bought.",
+    )
+    together = Switch(
+        required=False,
+        help_text="All tasks start together, find one another by name, and one that fails ends the others. Default: false.",
     )
 
 
@@ -115,6 +144,14 @@ class JobOutput(Output):
     mount = serializers.CharField(allow_blank=True)
     deadline_seconds = serializers.IntegerField(allow_null=True)
     retries = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
+    together = serializers.BooleanField()
+    tasks_running = serializers.SerializerMethodField(
+        help_text="Their numbers in ranges, such as `0-3,7`; of several."
+    )
+    tasks_succeeded = serializers.SerializerMethodField()
+    tasks_failed = serializers.SerializerMethodField(help_text="Those that failed in their last attempt.")
     node = serializers.CharField(source="observed.node", default="", allow_blank=True)
     conditions = Conditions()
     created_by = serializers.CharField(source="created_by.username")
@@ -128,7 +165,39 @@ class JobOutput(Output):
     def get_state(self, row: Job) -> str:
         return JobState(row.state).name.lower()
 
+    def get_tasks_running(self, row: Job) -> str:
+        return ranges_of(row)[TaskState.RUNNING]
+
+    def get_tasks_succeeded(self, row: Job) -> str:
+        return ranges_of(row)[TaskState.SUCCEEDED]
+
+    def get_tasks_failed(self, row: Job) -> str:
+        return ranges_of(row)[TaskState.FAILED]
+
+
+class JobTaskOutput(Output):
+    number = serializers.IntegerField(help_text="From 0.")
+    state = serializers.ChoiceField(choices=TaskState.choices)
+    node = serializers.CharField(allow_blank=True)
+    exit_code = serializers.IntegerField(allow_null=True, help_text="Of its newest attempt that ended.")
+    reason = serializers.CharField(allow_blank=True)
+    attempt = serializers.IntegerField(help_text="Number of its newest attempt; 0 while none is known.")
+
+
+class JobLogQuery(Input):
+    task = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=TASKS_MOST - 1,
+        help_text="Number of one of several; else of one that failed, or the one that is followed.",
+    )
+
+
+class JobFollowInput(Input):
+    task = Whole(max_value=TASKS_MOST - 1, help_text="Number of the task.")
+
 
 class JobLogOutput(Output):
+    task = serializers.IntegerField(help_text="Of which task; 0 of a job of one.")
     text = serializers.CharField(allow_blank=True, help_text="Its last 64 KiB at most.")
     taken_at = serializers.DateTimeField(allow_null=True, help_text="Null while nothing was taken.")

@@ -12,4 +12,5 @@ job_urls = tagged(
     (f"{JOB}/cancel", views.JobCancelView, "job-cancel"),
     (f"{JOB}/rerun", views.JobRerunView, "job-rerun"),
     (f"{JOB}/log", views.JobLogView, "job-log"),
+    (f"{JOB}/tasks", views.JobTasksView, "job-tasks"),
 )

@@ -10,16 +10,20 @@ from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.held import HeldView
 from gpuaas.api.v1.jobs.shapes import (
+    JobFollowInput,
     JobInput,
     JobLogOutput,
+    JobLogQuery,
     JobOutput,
     JobQuery,
     JobRerunInput,
+    JobTaskOutput,
     state_of,
 )
 from gpuaas.jobs import services
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import job_get_for, jobs_for, jobs_loaded, log_of
+from gpuaas.jobs.seen import tasks_of
+from gpuaas.jobs.selectors import job_get_for, jobs_for, jobs_loaded, log_chosen
 from gpuaas.jobs.states import JobState
 from tenants.roles import Permission
 
@@ -89,8 +93,28 @@ class JobRerunView(JobView):
 
 
 class JobLogView(JobView):
-    @operation("job_log", "Get the log of a job", answer=JobLogOutput)
+    @operation("job_log", "Get the log of a job", query=JobLogQuery, answer=JobLogOutput)
     def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
-        """The end of what its newest attempt has written, taken at least every 15 seconds while it runs, and kept after."""
-        found = log_of(self.held(self.changes))
-        return Response(JobLogOutput(found or {"text": "", "taken_at": None}).data)
+        """The end of what its newest attempt has written, taken at least every 15 seconds while it runs, and kept after.
+
+        Of several tasks logs are kept of 20 at most: of those that failed, of those that were followed, and of one that runs."""
+        return self._log(self.held(self.changes), self.params.get("task"))
+
+    @operation("job_log_follow", "Follow the log of a task", body=JobFollowInput, accepted=JobLogOutput)
+    @idempotent
+    def post(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """From the next look on the portal takes the log of this task, one task at a time; 409 for a job that has ended."""
+        found, asked = self.held(self.changes), self.input(JobFollowInput)
+        return self._log(services.job_follow(actor=self.actor, job=found, **asked), asked["task"], status=202)
+
+    def _log(self, row: Job, asked: int | None, *, status: int = 200) -> Response:
+        task, found = log_chosen(row, asked)
+        text, taken_at = (found.text, found.taken_at) if found is not None else ("", None)
+        return Response(JobLogOutput({"task": task, "text": text, "taken_at": taken_at}).data, status=status)
+
+
+class JobTasksView(JobView):
+    @operation("job_tasks", "List the tasks of a job", rows=JobTaskOutput)
+    def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """All of them, by their numbers. Where and how they ran is known of 50 at most, of those that failed first."""
+        return self.page(tasks_of(self.held()), JobTaskOutput, key="key")
