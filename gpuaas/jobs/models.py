@@ -20,7 +20,7 @@ class Job(Inside):
     one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
-    them start together, and one that fails ends the others. left_at: when it left the queue. followed: the task whose log a
+    them start together, and one that fails ends the others. followed: the task whose log a
     reader wants. Of several, `observed` says which run, succeeded and failed (`gpuaas/jobs/seen.py`).
     """
 
@@ -42,7 +42,6 @@ class Job(Inside):
     tasks = models.PositiveSmallIntegerField(default=1, db_default=1)
     at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
     together = models.BooleanField(default=False, db_default=False)
-    left_at = models.DateTimeField(null=True, blank=True, editable=False)
     followed = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
     waiting = models.CharField(max_length=300, blank=True)
     holding = models.BooleanField(default=False, editable=False)

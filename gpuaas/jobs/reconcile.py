@@ -26,7 +26,7 @@ from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
 from gpuaas.lifecycle.inside import Look, Record
 from gpuaas.lifecycle.kind import ConditionChange, conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
-from gpuaas.providers.base import Change, JobPhase, Jobs, JobSpec, ObservedJob
+from gpuaas.providers.base import DEADLINE, Change, JobPhase, Jobs, JobSpec, ObservedJob
 from tenants.actors import SYSTEM
 
 S = JobState
@@ -148,7 +148,7 @@ def _end(visit: Visit, row: Job, seen: ObservedJob) -> bool:
     ran: dict[str, Any] = {} if seen.hopeless else {"ready_at": row.ready_at or clock.now()}
     if seen.phase is JobPhase.SUCCEEDED:
         end_begin(row, SYSTEM, S.SUCCEEDED, **ran)
-    elif seen.phase is JobPhase.FAILED and _has_another(row):
+    elif seen.phase is JobPhase.FAILED and _has_another(row, seen):
         _start_again(row, seen)
         return False
     else:
@@ -156,11 +156,11 @@ def _end(visit: Visit, row: Job, seen: ObservedJob) -> bool:
     return True
 
 
-def _has_another(row: Job) -> bool:
+def _has_another(row: Job, seen: ObservedJob) -> bool:
     """Another attempt, which the portal makes of tasks that run together alone."""
-    if not row.together or row.attempt > row.retries:
+    if not row.together or row.attempt > row.retries or seen.reason == DEADLINE:
         return False
-    since, seconds = row.left_at, row.deadline_seconds
+    since, seconds = row.ready_at, row.deadline_seconds
     return since is None or seconds is None or since + timedelta(seconds=seconds) > clock.now()
 
 

@@ -30,7 +30,7 @@ def spec_of(row: Job) -> JobSpec:
         at_once=row.at_once,
         together=row.together,
         attempt=max(row.attempt, 1) if row.together else 1,
-        since=row.left_at,
+        since=row.ready_at,
     )
 
 

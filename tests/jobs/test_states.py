@@ -2,6 +2,7 @@
 more is taken than was bought, and nobody is passed."""
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -98,7 +99,9 @@ def test_whatever_is_asked_in_whatever_order(as_alice: Actor, workspace: Workspa
         ):
             case "submit":
                 command = chance.choice([LONG, QUICK, ["exit 1"]])
-                kind = chance.choice([{}, {}, {"tasks": 3, "at_once": 2}, {"tasks": 2, "together": True}])
+                kind: dict[str, Any] = chance.choice(
+                    [{}, {}, {"tasks": 3, "at_once": 2}, {"tasks": 2, "together": True}]
+                )
                 gpus = chance.randint(0, 2 if kind else 4)
                 rows.append(submitted(as_alice, workspace, gpus=gpus, command=command, retries=1, **kind))
             case "round":

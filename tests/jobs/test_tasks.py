@@ -172,6 +172,13 @@ def test_its_deadline_is_of_all_attempts(as_alice: Actor, workspace: Workspace) 
     assert (row.state, row.attempt, row.cause) == ("failed", 2, "DeadlineExceeded")
 
 
+def test_what_its_deadline_has_ended_is_not_started_again(as_alice: Actor, workspace: Workspace) -> None:
+    row = running(as_alice, workspace, retries=5, deadline_seconds=60, **TOGETHER)
+    SandboxJob.objects.update(created_at=clock.now() - timedelta(seconds=61))  # it waited before it ran
+    row = settle(row)
+    assert (row.state, row.attempt, row.cause) == ("failed", 1, "DeadlineExceeded")
+
+
 def test_cancelled_between_two_attempts(as_alice: Actor, workspace: Workspace) -> None:
     row = running(as_alice, workspace, retries=1, **TOGETHER)
     pod = SandboxPod.objects.get(name__endswith="-0-1")

@@ -23,11 +23,6 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='job',
-            name='left_at',
-            field=models.DateTimeField(blank=True, editable=False, null=True),
-        ),
-        migrations.AddField(
-            model_name='job',
             name='tasks',
             field=models.PositiveSmallIntegerField(db_default=1, default=1),
         ),

@@ -5,7 +5,6 @@ import uuid
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from gpuaas.core import clock
 from gpuaas.core.queue import poke
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import queued_in
@@ -45,7 +44,7 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
     for row in _locked(place):
         short = room.shortage(row.pool, row.takes)
         if short is None:
-            JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="", left_at=clock.now())
+            JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="")
             JOB.wake(row)
             room, started = room.less(row.pool, row.takes), started + 1
             continue

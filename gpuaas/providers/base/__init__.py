@@ -68,6 +68,7 @@ from gpuaas.providers.base.environments import (
     ObservedEnvironment,
 )
 from gpuaas.providers.base.jobs import (
+    DEADLINE,
     JobCapability,
     JobPhase,
     Jobs,
@@ -134,6 +135,7 @@ from gpuaas.providers.base.workspace import (
 )
 
 __all__ = [
+    "DEADLINE",
     "STAGE_WORDS",
     "TENACIOUS",
     "Access",

@@ -21,7 +21,8 @@ class JobSpec:
 
     tasks: how many run, by their numbers from 0; all sizes are of one. at_once: how many of them at the same time; each has
     retries of its own, and one that fails ends no other. together: they start together instead, find one another by name, and
-    one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first began.
+    one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
+    one ran.
     """
 
     id: uuid.UUID
@@ -47,6 +48,7 @@ class JobSpec:
     since: datetime | None = None
 
 
+DEADLINE = "DeadlineExceeded"  # the reason of what was ended at its deadline
 TASKS_SEEN = 50  # details of tasks in one observation
 _FIRST = ("failed", "running", "waiting", "succeeded")
 

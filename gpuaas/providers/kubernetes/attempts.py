@@ -2,13 +2,12 @@
 
 from collections.abc import Iterable
 
-from gpuaas.providers.base import JobSpec
+from gpuaas.providers.base import DEADLINE, JobSpec
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import inside
 
 CONTAINER = "job"
 OWNER = "batch.kubernetes.io/job-name"
-DEADLINE = "DeadlineExceeded"
 
 
 def failure_of(condition: Object, attempts: list[Object], spec: JobSpec) -> tuple[str, str]:

@@ -11,14 +11,13 @@ from typing import Any
 
 from gpuaas.core import clock
 from gpuaas.core.ranges import ranges_read, ranges_shown, ranges_text
-from gpuaas.providers.base import JobPhase, JobSpec, ObservedJob, ObservedTask, tasks_cut
+from gpuaas.providers.base import DEADLINE, JobPhase, JobSpec, ObservedJob, ObservedTask, tasks_cut
 from gpuaas.providers.kubeapi import bounds, names, pods
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes import inside
 from gpuaas.providers.kubernetes.attempts import (
     CONTAINER,
-    DEADLINE,
     OWNER,
     condition_of,
     exit_code,

@@ -9,6 +9,7 @@ from datetime import timedelta
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, QuotaRefused
 from gpuaas.providers.base import (
+    DEADLINE,
     Change,
     JobPhase,
     Jobs,
@@ -103,7 +104,7 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     if due is not None and due <= (ended or now):
         words = f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
         pods_end(site, room.pods.filter(owner=owner_of(job)))
-        _finish(job, JobPhase.FAILED, "DeadlineExceeded", words)
+        _finish(job, JobPhase.FAILED, DEADLINE, words)
         return
     again = not job.made
     if ended is not None:

@@ -12,7 +12,15 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import QuotaRefused
 from gpuaas.core.ranges import ranges_shown, ranges_text
-from gpuaas.providers.base import JobPhase, JobSpec, ObservedJob, ObservedTask, StepOutcome, tasks_cut
+from gpuaas.providers.base import (
+    DEADLINE,
+    JobPhase,
+    JobSpec,
+    ObservedJob,
+    ObservedTask,
+    StepOutcome,
+    tasks_cut,
+)
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
@@ -62,7 +70,7 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     since = spec.since if spec.attempt > 1 and spec.since is not None else job.created_at
     if spec.deadline_seconds and since + timedelta(seconds=spec.deadline_seconds) <= clock.now():
         words = f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
-        _finish(site, room, job, JobPhase.FAILED, "DeadlineExceeded", words)
+        _finish(site, room, job, JobPhase.FAILED, DEADLINE, words)
     elif failed and (spec.together or all(task["outcome"] for task in job.tasks)):
         first, listed = job.tasks[failed[0]], ranges_shown(ranges_text(failed))
         words = f"{len(failed)} of {spec.tasks} tasks failed: {listed}; the first: {first['words']}"

@@ -237,7 +237,7 @@ def test_an_array_shows_its_tasks_and_the_log_of_each_that_failed(
     assert (found.rows[0].log_url, found.rows[1].log_url) == (f"{page}?task=3", "")
     failed = alice_at.get(f"{page}?state=failed").context["list"]
     assert [each.number for each in failed.rows] == [3]
-    assert "3,failed" in b"".join(alice_at.get(f"{page}?csv=1")).decode().lower()  # type: ignore[arg-type]
+    assert "3,failed" in b"".join(alice_at.get(f"{page}?csv=1")).decode().lower()
     assert "29 succeeded, 1 failed" not in words(alice_at.get(at("jobs", project)))  # the reason is there
     assert "30 tasks, each" in words(alice_at.get(at("jobs", project)))
 

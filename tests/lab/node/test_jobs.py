@@ -92,3 +92,43 @@ def test_an_image_that_is_not_there_is_no_hope(bought: Room) -> None:
     found = seen(site, spec, lambda each: each.hopeless, "the site cannot get its image")
     assert found.reason in {"ImagePullBackOff", "ErrImageNeverPull"}
     carry_out(site, Change.SUSPEND, spec)
+
+
+# task 0 answers by TCP; the other one asks it by its name until it does, and says what it heard
+MEET = (
+    'if [ "$NODE_RANK" = 0 ]; then '
+    'echo "$HOSTS" > /tmp/hosts; timeout 240 nc -l -p "$MASTER_PORT" < /tmp/hosts; '
+    "else "
+    'for try in $(seq 60); do heard=$(sleep 3 | nc "$MASTER_ADDR" "$MASTER_PORT"); [ -n "$heard" ] && break; done; '
+    'echo "heard $heard"; [ "$heard" = "$HOSTS" ]; fi'
+)
+
+
+def test_two_that_run_together_find_one_another_by_name_and_talk(bought: Room) -> None:
+    site, before = bought.driver.jobs, free(bought.admin)
+    spec = spec_of(bought, MEET, tasks=2, at_once=2, together=True, gpus=1)
+    carry_out(site, Change.CREATE, spec)
+    found = seen(
+        site, spec, lambda each: each.phase in {JobPhase.SUCCEEDED, JobPhase.FAILED}, "they have met"
+    )
+    assert (found.phase, found.succeeded, found.detail) == (JobPhase.SUCCEEDED, "0-1", "")
+    hosts = ",".join(f"{spec.name}-{number}.{spec.name}:1" for number in range(2))
+    assert site.log(spec, lines=10, task=1).splitlines() == [f"heard {hosts}"]
+    carry_out(site, Change.SUSPEND, spec)
+    assert site.observe(spec).phase is JobPhase.GONE
+    assert bought.admin.find(f"{bought.path('services')}/{spec.name}") is None
+    assert free(bought.admin) == before
+
+
+def test_the_first_that_fails_ends_the_other(bought: Room) -> None:
+    site = bought.driver.jobs
+    script = 'if [ "$NODE_RANK" = 1 ]; then exit 3; fi; trap exit TERM; sleep 86400 & wait'
+    spec = spec_of(bought, script, tasks=2, at_once=2, together=True, gpus=0, retries=1)
+    carry_out(site, Change.CREATE, spec)
+    found = seen(site, spec, lambda each: each.phase is JobPhase.FAILED, "the site ends both")
+    assert (found.failed, found.exit_code, found.attempt) == ("1", 3, 1)
+    again = replace(spec, attempt=2, command=("sh", "-c", "exit 0"))
+    carry_out(site, Change.CREATE, again)
+    found = seen(site, again, lambda each: each.phase is JobPhase.SUCCEEDED, "the second attempt succeeds")
+    assert (found.attempt, found.succeeded) == (2, "0-1")
+    carry_out(site, Change.DELETE, again)
