@@ -17,7 +17,7 @@ from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.seen import Task, counts_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
-from gpuaas.jobs.states import ALLOWED, ENDED, JobState, TaskState
+from gpuaas.jobs.states import ENDED, JobState, TaskState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
@@ -45,6 +45,7 @@ class Rights:
     rerun: bool
     delete: bool
     log: bool
+    follow: bool
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,6 @@ def tasks_of(row: Job) -> list[Task]:
 
 def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
     kept = set(logs_taken(row)) if page.may.log else set()
-    follows = page.may.log and row.state in ALLOWED[Verb.SUSPEND].states
     return [
         TaskRow(
             number=task.number,
@@ -130,7 +130,7 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
             exit_code=task.exit_code,
             reason=task.reason,
             log_url=f"{held.url_of(row)}?task={task.number}" if task.number in kept else "",
-            follows=follows and task.state in {TaskState.WAITING, TaskState.RUNNING},
+            follows=page.may.follow and task.state in {TaskState.WAITING, TaskState.RUNNING},
         )
         for task in tasks
     ]
@@ -163,6 +163,7 @@ def _rights(row: Job, here: ProjectPlace) -> Rights:
         rerun=runs and row.workspace.state in WORKSPACE_ALLOWED[Verb.RUN].states,
         delete=runs and Verb.DELETE in allowed,
         log=runs and Verb.ENTER in allowed,
+        follow=runs and Verb.RUN in allowed,
     )
 
 

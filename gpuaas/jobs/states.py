@@ -58,6 +58,8 @@ ALLOWED = {
     Verb.DELETE: Allowed(frozenset(S) - {S.DELETING, S.DELETED}),
     # its log
     Verb.ENTER: Allowed(LIVE),
+    # to follow the log of a task
+    Verb.RUN: Allowed(frozenset({S.QUEUED, S.STARTING, S.RUNNING})),
 }
 
 

@@ -202,7 +202,7 @@ def test_the_log_of_a_chosen_task_is_followed(
     with pytest.raises(NotFound):
         job_follow(actor=as_charlie, job=row, task=0)
     row = settle(job_cancel(actor=as_alice, job=row))
-    with pytest.raises(Conflict, match="it has ended"):
+    with pytest.raises(Conflict, match="while the job is cancelled"):
         job_follow(actor=as_alice, job=row, task=1)
     settle(job_delete(actor=as_alice, job=row), "deleted")
     assert not TaskLog.objects.exists()

@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, Mistakes
+from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
 from gpuaas.jobs.services.queue import queue_poke
@@ -128,10 +128,7 @@ def job_follow(*, actor: Actor, job: Job, task: int) -> Job:
     row = JOB.lock(job.pk)
     if not 0 <= task < row.tasks:
         raise Invalid.field("task", f"its tasks are 0 to {row.tasks - 1:,}")
-    if row.state not in {S.QUEUED, S.STARTING, S.RUNNING}:
-        raise Conflict(
-            "it has ended: what was not taken of its logs before is gone", detail={"state": row.state}
-        )
+    JOB.require(row, Verb.RUN)
     row.followed = task
     if row.state != S.QUEUED:
         row.due_at = clock.now()
