@@ -183,13 +183,14 @@ def _notice(row: Job) -> Notice | None:
 
 
 def _facts(row: Job) -> tuple[Fact, ...]:
+    of_each = " of each task" if row.tasks > 1 else ""
     facts = [
         Fact("Image", row.image),
         Fact("Command", shlex.join(row.command) or "the image's own"),
         Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
         *_tasks_facts(row),
-        Fact("GPUs", inside.gpus_of(row)),
-        Fact("vCPU and memory", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
+        Fact(f"GPUs{of_each}", inside.gpus_of(row)),
+        Fact(f"vCPU and memory{of_each}", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),
@@ -205,15 +206,8 @@ def _facts(row: Job) -> tuple[Fact, ...]:
 
 
 def _tasks_facts(row: Job) -> list[Fact]:
-    """What follows is of each of them."""
-    if row.tasks == 1:
-        return []
-    return [
-        Fact(
-            "Tasks",
-            f"{row.tasks:,}, {'together' if row.together else f'{row.at_once:,} at once'}, each with:",
-        )
-    ]
+    at_once = "together" if row.together else f"{row.at_once:,} at once"
+    return [Fact("Tasks", f"{row.tasks:,}, {at_once}")] if row.tasks > 1 else []
 
 
 def _attempt_of(row: Job) -> str:

@@ -246,7 +246,7 @@ def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, 
     row = running(as_alice, room, tasks=3, together=True)
     page = at("job", project, row.pk)
     shown = words(alice_at.get(page))
-    assert "3, together, each with:" in shown
+    assert "3, together" in shown
     assert "Log of task 0" in shown
     assert "3 running" in words(alice_at.get(at("jobs", project)))
     answer = alice_at.post(at("job_follow", project, row.pk), {"task": "2"})

@@ -199,5 +199,7 @@ class JobFollowInput(Input):
 
 class JobLogOutput(Output):
     task = serializers.IntegerField(help_text="Of which task; 0 of a job of one.")
-    text = serializers.CharField(allow_blank=True, help_text="Its last 64 KiB at most.")
+    text = serializers.CharField(
+        allow_blank=True, help_text="Its last 64 KiB at most, of one of several tasks 16 KiB."
+    )
     taken_at = serializers.DateTimeField(allow_null=True, help_text="Null while nothing was taken.")
