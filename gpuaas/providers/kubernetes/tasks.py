@@ -140,9 +140,9 @@ class Pods:
 def seen(job: Object, found: Pods, spec: JobSpec) -> ObservedJob:
     """Pure."""
     status, alone = job.get("status") or {}, not spec.together
-    failed = str(status.get("failedIndexes") or "") if alone else ranges_text(map(number_of, found.failed))
+    failed = _indexes(status, "failedIndexes") if alone else ranges_text(map(number_of, found.failed))
     facts: dict[str, Any] = {
-        "succeeded": str(status.get("completedIndexes") or ""),
+        "succeeded": _indexes(status, "completedIndexes"),
         "failed": failed,
         "running": ranges_text(map(number_of, found.running)),
         "attempt": 1 if alone else spec.attempt,
@@ -213,6 +213,11 @@ def _details(found: Pods, facts: Mapping[str, Any], spec: JobSpec) -> tuple[Obse
         )
         for number, pod in newest.items()
     )
+
+
+def _indexes(status: Object, key: str) -> str:
+    """In our ranges: Kubernetes writes two that follow each other as `0,1`."""
+    return ranges_text(ranges_read(str(status.get(key) or "")))
 
 
 def number_of(pod: Object) -> int:

@@ -157,6 +157,8 @@ def test_an_array_by_its_indexes_and_pods() -> None:
         "n4",
     )
     assert [each.number for each in read.tasks] == [4, 5, 8, 6, 7]
+    two = status(job(), completedIndexes="0,1", failedIndexes="3,4")
+    assert (seen(two, Pods([], []), ARRAY).succeeded, seen(two, Pods([], []), ARRAY).failed) == ("0-1", "3-4")
 
 
 def test_how_an_array_has_failed() -> None:
