@@ -31,6 +31,7 @@ STATE = FOLDER / "running.json"
 WEB_SECONDS = 60.0
 LOOK_SECONDS = 1.0
 NAMED_SECONDS = 5.0
+STARTING_SECONDS = 0.2
 # as a service manager would wait (deploy/systemd): what a task has under way at a site is finished
 ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
@@ -138,15 +139,24 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
 
 def stop_in_order(manager: Any, over: threading.Event) -> None:
     """Processes that are asked to end are waited for, and named while they are; only after ENDING_SECONDS are they killed. The
-    manager itself asks for that in each of its rounds from 5 seconds on."""
+    manager itself asks for that in each of its rounds from 5 seconds on. What has not started yet is stopped as soon as it has."""
     terminate, kill = manager.terminate, manager.kill
     asked = named = 0.0
+    own = os.getpid()
 
     def stop() -> None:
         nonlocal asked
+        # a child that was forked a moment ago still has this handler, and gets the terminal's Ctrl-C too
+        if os.getpid() != own:
+            return
         asked = asked or time.monotonic()
         over.set()
-        terminate()
+        if manager._all_started():
+            terminate()
+            return
+        later = threading.Timer(STARTING_SECONDS, stop)
+        later.daemon = True
+        later.start()
 
     def wait() -> None:
         nonlocal named

@@ -34,6 +34,14 @@ demo.ENDING_SECONDS = float(sys.argv[2])
 demo.announce = lambda url, started: None
 demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 """
+# The same with one process that takes a second to start, and hears the signal meanwhile as all of the terminal's do.
+LATE = """
+import time
+import honcho.process
+
+run = honcho.process.Process.run
+honcho.process.Process.run = lambda self, *args: (time.sleep(self.name == "late"), run(self, *args))
+"""
 SLOW = "trap '' TERM; echo runs; n=0; while [ $n -lt 25 ]; do n=$((n+1)); sleep 0.1; done\n"
 
 
@@ -46,6 +54,8 @@ def printed_until_stopped(
         cwd=ROOT,
         env={**os.environ, "GPUAAS_DEMO_FOLDER": str(folder), "GPUAAS_BROKER_URL": "redis://", "PORT": "0"},
         stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
         text=True,
     )
     assert demo.stdout is not None
@@ -54,7 +64,7 @@ def printed_until_stopped(
         printed += line
         if all(words in printed for words in once):
             meanwhile()
-            demo.send_signal(signal.SIGINT)
+            os.killpg(demo.pid, signal.SIGINT)
             break
     printed += "".join(demo.stdout)
     assert demo.wait(timeout=20) == 0
@@ -83,3 +93,12 @@ def test_who_is_late_is_named_and_waited_for(tmp_path: Path, seconds: float, kil
     printed = printed_until_stopped(tmp_path, HASTY, str(procfile), str(seconds), once=once)
     assert "Waiting for slow to finish what is under way" in printed
     assert ("sending SIGKILL to slow" in printed, "finished" in printed) == (killed, not killed)
+
+
+def test_what_is_still_starting_is_stopped_once_it_has_started(tmp_path: Path) -> None:
+    procfile = tmp_path / "Procfile"
+    procfile.write_text("quick: sleep 60\nlate: sleep 60\n")
+    printed = printed_until_stopped(tmp_path, LATE + HASTY, str(procfile), "20", once=("quick started",))
+    assert "Traceback" not in printed
+    assert "sending SIGTERM to quick" in printed
+    assert "sending SIGTERM to late" in printed
