@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from deploy.lab.node import Lab, images
@@ -17,6 +18,7 @@ from tests.lab.fixtures import until
 from tests.lab.node.place import Place
 
 NAME, HOST = "portal", "gpu.example.org"
+DATA, BACKUPS = f"data-{NAME}-gpuaas-postgresql-0", f"{NAME}-gpuaas-backup"  # the claims of the chart
 WEB = f"{NAME}-gpuaas-web"
 SMALL = {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}}
 OURS = {"repository": images.reference(servers.NAME).rpartition(":")[0], "tag": "1"}
@@ -31,6 +33,7 @@ VALUES: Values = {
     "migrations": {"resources": SMALL},
     "postgresql": {"enabled": True, "image": OURS, "user": servers.USER, "resources": SMALL},
     "redis": {"enabled": True, "image": OURS, "user": servers.USER, "resources": SMALL},
+    "backup": {"enabled": True, "passphrase": {"existingSecret": "passphrase"}, "resources": SMALL},
 }
 MINUTES = 20  # for a machine that does much else
 
@@ -111,22 +114,26 @@ def _read(content: bytes) -> Any:
         return content.decode(errors="replace")
 
 
-def volume(lab: Lab, namespace: str) -> dict[str, Any]:
-    """A folder of the node for the database, as nobody provisions one there."""
-    folder = lab.state_dir / "var" / "lab" / namespace
-    folder.mkdir(parents=True, exist_ok=True)
-    os.chown(folder, servers.USER, servers.USER)
-    claim = {"namespace": namespace, "name": f"data-{NAME}-gpuaas-postgresql-0"}
+def folder(lab: Lab, claim: str, namespace: str) -> Path:
+    """Where on the node the volume of a claim lies, as this machine sees it."""
+    return lab.state_dir / "var" / "lab" / namespace / claim
+
+
+def volume(lab: Lab, claim: str, namespace: str, *, user: int) -> dict[str, Any]:
+    """A folder of the node for a claim, as nobody provisions one there."""
+    made = folder(lab, claim, namespace)
+    made.mkdir(parents=True, exist_ok=True)
+    os.chown(made, user, user)
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": namespace},
+        "metadata": {"name": f"{namespace}-{claim}", "labels": {"helm-test": namespace}},
         "spec": {
-            "capacity": {"storage": "8Gi"},
+            "capacity": {"storage": "20Gi"},
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain",
-            "claimRef": claim,
-            "hostPath": {"path": f"/var/lib/lab/{namespace}"},
+            "claimRef": {"namespace": namespace, "name": claim},
+            "hostPath": {"path": f"/var/lib/lab/{namespace}/{claim}"},
         },
     }
 

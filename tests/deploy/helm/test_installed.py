@@ -15,9 +15,11 @@ from deploy.image.build import build
 from deploy.lab.base import print_report
 from deploy.lab.files import CACHE
 from deploy.lab.node import Lab
+from gpuaas.backup.archive import archive_read
+from gpuaas.backup.services import keys_write
 from tests.deploy.helm import servers
 from tests.deploy.helm.chart import Helm
-from tests.deploy.helm.release import HOST, NAME, Release, all_ready, volume
+from tests.deploy.helm.release import BACKUPS, DATA, HOST, NAME, Release, all_ready, folder, volume
 from tests.deploy.helm.test_server import named
 from tests.lab.fixtures import until
 from tests.lab.kubernetes.kubectl import Kubectl
@@ -26,6 +28,8 @@ from tests.lab.node.place import Place
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3 * 3600)]
 HERE = Path(__file__).parent
 TAG = "docker.io/library/gpuaas"  # what Kubernetes makes of `gpuaas`
+USER = 10001  # of the image
+PASSPHRASE = "battery staple horse"
 OWN = "https://10.96.0.1"  # the cluster's own API, as pods reach it
 
 
@@ -35,16 +39,21 @@ def release(helm: Helm, node_lab: Lab) -> Iterator[Release]:
     node_lab.load_image(servers.image())
     node_lab.load_image(build(CACHE / "gpuaas-helm-bin", name=TAG, report=print_report).archive)
     kubectl, namespace = Kubectl(node_lab.control), f"helm-{uuid.uuid4().hex[:8]}"
-    for found in (named(namespace), volume(node_lab, namespace)):
-        kubectl.run("create", "-f", "-", text=json.dumps(found))
-    made = Release(helm, node_lab, Place(kubectl, namespace))
+    place = Place(kubectl, namespace)
+    place.create(
+        named(namespace),
+        volume(node_lab, DATA, namespace, user=servers.USER),
+        volume(node_lab, BACKUPS, namespace, user=USER),
+    )
+    place.run("create", "secret", "generic", "passphrase", f"--from-literal=backup-passphrase={PASSPHRASE}")
+    made = Release(helm, node_lab, place)
     made.change("install")
     yield made
     made.run("uninstall", NAME)
     secret = kubectl.get("secret", f"{NAME}-gpuaas", "-n", namespace)
     assert "encryption-keys" in secret["data"], "what opens the database's secrets is kept"
     kubectl.run("delete", "namespace", namespace, "--wait=false")
-    kubectl.run("delete", "persistentvolume", namespace, "--wait=false")
+    kubectl.run("delete", "persistentvolume", "-l", f"helm-test={namespace}", "--wait=false")
     made.place.empty()
 
 
@@ -120,6 +129,17 @@ def test_a_change_of_the_release_under_load_loses_nothing(release: Release, tena
     assert ("Second" in page) == (way == "upgrade")
     with ordered(release, tenant, way) as made:
         assert made["state"] == "ready"
+
+
+def test_its_nightly_backup_is_an_archive_that_holds_the_keys(release: Release, tmp_path: Path) -> None:
+    release.place.run("create", "job", "night", f"--from=cronjob/{BACKUPS}")
+    release.place.run("wait", "--for=condition=complete", "job/night", "--timeout=20m")
+    assert "every sum is right" in release.place.logs("job/night")
+    (archive,) = folder(release.lab, BACKUPS, release.place.namespace).iterdir()
+    assert (archive.stat().st_uid, archive.stat().st_mode & 0o777) == (USER, 0o700)
+    assert keys_write(path=archive, to=tmp_path / "keys", passphrase=PASSPHRASE)
+    last = "from gpuaas.backup.selectors import backup_last; print(backup_last().taken_at.isoformat())"
+    assert archive_read(archive).taken_at in release.manage("shell", "--no-imports", "-c", last)
 
 
 def running(release: Release) -> set[str]:
