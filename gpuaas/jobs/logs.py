@@ -46,11 +46,12 @@ def _asked(driver: Jobs, spec: JobSpec, tasks: Iterable[int], most: int) -> dict
 
 @transaction.atomic
 def logs_write(row: Job, found: Mapping[int, str]) -> bool:
-    """What was taken before stays where there is nothing now. Whether that is news."""
+    """What was taken before stays where there is nothing now, and that of the followed task in any case. Whether that is news."""
     news = [_write(row, task, text) for task, text in found.items() if text]
     if row.tasks > 1 and any(news):
-        newest = TaskLog.objects.filter(job=row).order_by("-taken_at", "-pk").values_list("pk", flat=True)
-        TaskLog.objects.filter(job=row).exclude(pk__in=list(newest[:TASKS_KEPT])).delete()
+        others = TaskLog.objects.filter(job=row).exclude(task=row.followed).order_by("-taken_at", "-pk")
+        kept = others.values_list("pk", flat=True)[: TASKS_KEPT - (row.followed is not None)]
+        others.exclude(pk__in=list(kept)).delete()
     return any(news)
 
 

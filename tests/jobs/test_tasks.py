@@ -225,6 +225,9 @@ def test_logs_are_kept_of_some_and_of_the_newest(
         row = run_now(job_follow(actor=as_alice, job=row, task=task))
     kept = list(TaskLog.objects.values_list("task", flat=True))
     assert (len(kept), kept[-1]) == (3, 7)
+    logs.logs_write(row, {0: "epoch 1", 1: "epoch 1", 2: "epoch 1"})
+    kept = list(TaskLog.objects.values_list("task", flat=True))
+    assert kept == [1, 2, 7], "that of the task which somebody looks at stays, however little it writes"
 
 
 # -- orders --------------------------------------------------------------------------------------------------------

@@ -61,9 +61,9 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     going = clusters_of(workspace, alice)
     troubles_of(workspace)
     lines_of(workspace, going, olga)
-    environments_of(workspace)
     return {
         "template": TEMPLATE,
+        "job": environments_of(workspace),
         "cluster": str(going.pk),
         "room": str(room.pk),
         "old": str(workspace.pk),
@@ -99,13 +99,14 @@ def troubles_of(workspace: Workspace) -> None:
     )
 
 
-def environments_of(workspace: Workspace) -> None:
-    """And two kinds of them, one of two versions; and jobs."""
+def environments_of(workspace: Workspace) -> str:
+    """And two kinds of them, one of two versions; and jobs, of which the one returned has two tasks."""
     environments.kind("editor")
     kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
     for name in ("alpha", "beta"):
         environments.row_in(workspace, name)
         jobs.row_in(workspace, name)
+    return str(jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"}).pk)
 
 
 def volumes_of(now: datetime) -> dict[str, object]:
