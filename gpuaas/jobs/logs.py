@@ -49,8 +49,9 @@ def logs_write(row: Job, found: Mapping[int, str]) -> bool:
     """What was taken before stays where there is nothing now, and that of the followed task in any case. Whether that is news."""
     news = [_write(row, task, text) for task, text in found.items() if text]
     if row.tasks > 1 and any(news):
-        others = TaskLog.objects.filter(job=row).exclude(task=row.followed).order_by("-taken_at", "-pk")
-        kept = others.values_list("pk", flat=True)[: TASKS_KEPT - (row.followed is not None)]
+        followed = [row.followed] if row.followed is not None else []
+        others = TaskLog.objects.filter(job=row).exclude(task__in=followed).order_by("-taken_at", "-pk")
+        kept = others.values_list("pk", flat=True)[: TASKS_KEPT - len(followed)]
         others.exclude(pk__in=list(kept)).delete()
     return any(news)
 
