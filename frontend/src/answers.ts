@@ -68,7 +68,8 @@ function sendTyped(event: KeyboardEvent): void {
 function catchUp(event: Event): void {
   if (event.target !== document.body) return;
   for (const input of all<HTMLInputElement>("form[hx-trigger] input, form:has([data-why]) input")) {
-    if (!input.matches("[type=text], [type=search], :not([type])") || input.value === input.defaultValue) continue;
+    if (!input.matches("[type=text], [type=search], :not([type])") || input.value === input.defaultValue)
+      continue;
     for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }));
   }
 }
