@@ -68,7 +68,7 @@ def test_nothing_of_the_portals_is_in_them_and_no_label_of_ours() -> None:
 
 
 def test_a_volume_is_mounted_where_it_was_asked_for() -> None:
-    spec = pod_spec(replace(SPEC, volume="data", mount="/data"))
+    spec = pod_spec(replace(SPEC, volumes={"data": "/data"}))
     assert {"name": "volume", "persistentVolumeClaim": {"claimName": "data"}} in spec["volumes"]
     assert {"name": "volume", "mountPath": "/data"} in spec["containers"][0]["volumeMounts"]
 
