@@ -98,19 +98,15 @@ def logs_taken(row: Job) -> list[int]:
 def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
     """What the jobs of a workspace take of it, without `besides`: those that have left its queue, until the site has confirmed
     their end; and their movers. Three queries."""
-    others = Job.objects.filter(workspace=workspace, holding=True).order_by()
+    ours = Job.objects.filter(workspace=workspace).order_by()
     if besides is not None:
-        others = others.exclude(pk=besides.pk)
+        ours = ours.exclude(pk=besides.pk)
+    others, movers = ours.filter(holding=True), ours.filter(moving=True).count()
     sums = others.aggregate(
         **{name: Sum(F(name) * F("at_once"), default=0) for name in ("vcpus", "memory_gib")}
     )
     gpus = (
         others.filter(pool__isnull=False).values_list("pool").annotate(all_gpus=Sum(F("gpus") * F("at_once")))
-    )
-    movers = (
-        Job.objects.filter(workspace=workspace, moving=True)
-        .exclude(pk=besides.pk if besides else None)
-        .count()
     )
     return Taken({name: each + TAKES[name] * movers for name, each in sums.items()}, dict(gpus))
 

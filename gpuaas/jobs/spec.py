@@ -29,6 +29,7 @@ def _own_spec(row: Job) -> JobSpec:
         **row.sizes,
         resource_name=row.resource_name,
         volumes={row.volume: row.mount} if row.volume else {},
+        files={},
         user=USER,
         retries=row.retries,
         deadline_seconds=row.deadline_seconds,

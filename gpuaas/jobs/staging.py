@@ -4,6 +4,7 @@ That it has succeeded is written before it is removed. Until it is gone it takes
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from gpuaas.core import claims, clock
 from gpuaas.core.errors import GpuaasError
@@ -77,7 +78,7 @@ def leave(visit: Visit) -> None:
     moment = clock.now()
     with RECORD.guarded(visit) as row:
         RECORD.operation_end(visit, moment, succeeded=True)
-        facts = {"staging": "", "moving": False, "waiting": ""}
+        facts: dict[str, Any] = {"staging": "", "moving": False, "waiting": ""}
         if row.staging == Way.IN:
             JOB.move(row, S.QUEUED, **facts)
         else:

@@ -63,7 +63,7 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
             f"$ {words_of(spec)}",
         ]
         passed = int(((pod.finished_at or clock.now()) - pod.scheduled_at).total_seconds())
-        if job.moves:
+        if job is not None and job.moves:
             return "\n".join(moves_log(job.moves, passed, done=pod.finished_at is not None)[-lines:])
         text += [
             f"{pod.scheduled_at + timedelta(seconds=each):%H:%M:%S} at work" for each in range(1, passed + 1)
@@ -161,22 +161,12 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         detail = pod.waiting_for or "it starts"
     elif pod is not None and MISSING in spec.image:
         reason, detail = "ImagePullBackOff", f"ImagePullBackOff: there is no image {spec.image}"
-    elif pod is not None and (missing := _missing(room, spec)):
+    elif pod is not None and (missing := inside.claim_missing(room, spec)):
         detail = f'persistentvolumeclaim "{missing}" not found'
     elif pod is not None:
         phase, detail = JobPhase.RUNNING, ""
     hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"
     return ObservedJob(phase, detail, reason, hopeless, job.attempt, job.exit_code, node)
-
-
-def _missing(room: SandboxNamespace, spec: JobSpec) -> str:
-    """The first of its volumes that is not there."""
-    there = (
-        set(room.claims.filter(name__in=spec.volumes).values_list("name", flat=True))
-        if spec.volumes
-        else set()
-    )
-    return next((name for name in spec.volumes if name not in there), "")
 
 
 def _pod_name(job: SandboxJob) -> str:
