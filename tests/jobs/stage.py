@@ -6,6 +6,7 @@ from typing import Any
 import time_machine
 
 from gpuaas.core.clock import now
+from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.ids import uuid7
 from gpuaas.jobs.models import DataCredential, Job, JobLog
 from gpuaas.jobs.reconcile import run
@@ -24,12 +25,14 @@ SECRET = "wJalrXUtnFEMI/K7MDENG"
 QUICK, LONG, FAILS = ["true"], ["sleep", "9999"], ["sh", "-c", "exit 3"]
 
 # what the API is sent by those who may not, and what names nothing
-NOBODYS = {"job": uuid7()}
+NOBODYS = {"job": uuid7(), "credential": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {
     ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
     ("job-cancel", "POST"): {},
     ("job-rerun", "POST"): {},
     ("job-log", "POST"): {"task": 0},
+    ("job-retry", "POST"): {},
+    ("data-credentials", "POST"): {"name": "mine", "access_key_id": "AKID", "secret": "sealed"},
 }
 
 
@@ -59,9 +62,20 @@ def row_in(workspace: Workspace, name: str = "train", **changes: Any) -> Job:
     return row
 
 
+def credential_in(workspace: Workspace, name: str = "archive") -> DataCredential:
+    return DataCredential.objects.create(
+        project=workspace.project,
+        name=name,
+        access_key_id="AKIDEXAMPLE",
+        secret=encrypt_json({"secret": SECRET}),
+        created_by=workspace.created_by,
+        created_at=now(),
+    )
+
+
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
-    return {"job": row_in(workspace).pk}
+    return {"job": row_in(workspace).pk, "credential": credential_in(workspace).pk}
 
 
 def run_now(row: Job) -> Job:

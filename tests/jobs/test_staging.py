@@ -318,7 +318,7 @@ def test_a_credential_names_all_that_is_wrong(as_alice: Actor, project: Project)
     with pytest.raises(Invalid) as refused:
         credential(as_alice, project, "No", **given)
     assert set(refused.value.fields) == {"name", *given}
-    with pytest.raises(Invalid, match="link|169"):
+    with pytest.raises(Invalid, match=r"169\.254"):
         credential(as_alice, project, endpoint="http://169.254.169.254")
 
 
