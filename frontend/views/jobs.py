@@ -101,7 +101,8 @@ def _form(request: HttpRequest, here: ProjectPlace, rooms: Rooms, initial: dict[
     given = posted(request)
     rows = rows_in(initial if given is None else given)
     if given is not None and "more" in given:
-        given, initial, rows = None, given.dict(), {way: count + ROWS for way, count in rows.items()}
+        initial, rows = given.dict(), {way: count + ROWS for way, count in rows.items()}
+        given = None
     names = credentials_for(**here.given).values_list("name", flat=True)
     return JobForm(
         given, rows=rows, credentials=list(names), rooms=rooms, wrong=services.job_wrong, initial=initial

@@ -77,8 +77,10 @@ class TransferInput(Input):
     )
 
 
-def _transfers(words: str) -> TransferInput:
-    return TransferInput(many=True, required=False, max_length=TRANSFERS_MOST, help_text=words)
+def _transfers(words: str) -> serializers.ListField:
+    return serializers.ListField(
+        child=TransferInput(), required=False, max_length=TRANSFERS_MOST, help_text=words
+    )
 
 
 class JobRerunInput(Input):
