@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -98,7 +99,12 @@ def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
 
 def test_its_files_are_there_for_it_and_go_with_it(rig: Rig, ready: WorkspaceSpec) -> None:
     script = f"grep -q sesame {FILES_AT}/word"
-    wanted = {"command": ("sh", "-c", script), "files": {"word": "sesame"}, "gpus": 0, "resource_name": ""}
+    wanted: dict[str, Any] = {
+        "command": ("sh", "-c", script),
+        "files": {"word": "sesame"},
+        "gpus": 0,
+        "resource_name": "",
+    }
     spec = spec_of(rig, ready, **wanted)
     carry_out(site_of(rig), Change.CREATE, spec)
     carry_out(site_of(rig), Change.CREATE, spec)

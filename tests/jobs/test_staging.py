@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.apps import apps
 
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json, is_sealed
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
+from gpuaas.core.rotation import columns
 from gpuaas.jobs.models import DataCredential, Job
 from gpuaas.jobs.mover import TAKES
 from gpuaas.jobs.selectors import credentials_for
@@ -57,6 +57,10 @@ def volume(as_alice: Actor, project: Project, workspace: Workspace) -> Workspace
     credential(as_alice, project)
     claim_create(workspace.site_id, workspace.external_name, "data", gib=10)
     return workspace
+
+
+def files(way: str, wanted: list[dict[str, str]]) -> dict[str, Any]:
+    return {f"{way}puts": wanted}
 
 
 def gpus_taken(workspace: Workspace) -> int:
@@ -111,7 +115,7 @@ def test_what_cannot_be_moved_fails_the_job_and_can_be_retried(
     as_alice: Actor, volume: Workspace, way: str
 ) -> None:
     bad = [{**S3, "url": "s3://missing/digits"}]
-    row = later(submitted(as_alice, volume, gpus=1, **{f"{way}puts": bad}), "failed")
+    row = later(submitted(as_alice, volume, gpus=1, **files(way, bad)), "failed")
     words = {"in": "its inputs could not be moved", "out": "its outputs could not be moved"}[way]
     assert (row.cause, row.staging, row.failure) == (
         {"in": "StagingIn", "out": "StagingOut"}[way],
@@ -133,7 +137,7 @@ def test_what_cannot_be_moved_fails_the_job_and_can_be_retried(
 def test_it_is_cancelled_while_its_files_are_moved(
     as_alice: Actor, volume: Workspace, way: str, state: str
 ) -> None:
-    row = submitted(as_alice, volume, **{f"{way}puts": [S3]})
+    row = submitted(as_alice, volume, **files(way, [S3]))
     if way == "out":
         row = settle(row, "staging_out")
     row = fresh(row) if state == "waits" else run_now(row)
@@ -289,7 +293,7 @@ def test_a_credential_is_sealed_audited_and_of_one_project(
     row = credential(as_bob, project)
     assert is_sealed(row.secret)
     assert decrypt_json(row.secret) == {"secret": SECRET}
-    assert "jobs.DataCredential.secret" in apps.get_app_config("jobs").sealed
+    assert "jobs.DataCredential.secret" in columns()
     with pytest.raises(Conflict, match="already"):
         credential(as_alice, project)
     with pytest.raises(NotFound):
