@@ -57,5 +57,5 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 def delete(request: HttpRequest, here: ProjectPlace, credential: uuid.UUID) -> HttpResponse:
     row = credential_get_for(**here.given, credential_id=credential)
     credential_delete(actor=here.actor, credential=row)
-    text = f"{row.name} is deleted. What is moved with it now goes on."
+    text = f"{row.name} is deleted. What is moved with it now continues."
     return done(request, text, "frontend:data_credentials", here.project.slug)

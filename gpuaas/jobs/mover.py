@@ -1,6 +1,6 @@
 """The mover of a job's files: a job of the site's own without GPUs, which runs rclone; and how far it is, by what it writes.
 
-All that it copies is compared by checksums, and what is there already is left out: so one that is made again goes on where the
+All that it copies is compared by checksums, and what is there already is left out: so one that is made again continues where the
 one before it ended.
 """
 
@@ -24,7 +24,7 @@ USER = 1000  # the numeric account as which jobs and movers run, which owns the 
 SCRIPT, CONFIG = "move.sh", "rclone.conf"
 TAKES: Final = {"gpus": 0, "vcpus": 1, "memory_gib": 1}  # of the workspace, while it is there
 RETRIES = 3  # of the pod; rclone itself tries each file several times
-LINES = 200  # of its log that one look reads
+LOG_LINES = 200  # of its log that one look reads
 MARK = "transfer"
 VARIABLES: Final = {
     "RCLONE_CONFIG": f"{FILES_AT}/{CONFIG}",

@@ -9,7 +9,7 @@ from typing import Any
 from gpuaas.core import claims, clock
 from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.mover import LINES, failure_of, progress_of
+from gpuaas.jobs.mover import LOG_LINES, failure_of, progress_of
 from gpuaas.jobs.record import GONE, LOOK_MOST, RECORD, S, Visit
 from gpuaas.jobs.services.changes import staging_fail
 from gpuaas.jobs.services.queue import queue_poke
@@ -24,7 +24,7 @@ USUAL = frozenset({"", "Error"})  # reasons that say nothing of the files
 
 @dataclass(frozen=True)
 class Moved:
-    """The mover has succeeded: it is removed, and the job goes on."""
+    """The mover has succeeded: it is removed, and the job continues."""
 
 
 def look(visit: Visit) -> bool:
@@ -53,7 +53,7 @@ def look(visit: Visit) -> bool:
 
 def _log(visit: Visit) -> str:
     try:
-        return visit.driver.log(visit.spec, lines=LINES)
+        return visit.driver.log(visit.spec, lines=LOG_LINES)
     except GpuaasError:
         return ""
 

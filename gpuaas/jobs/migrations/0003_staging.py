@@ -72,14 +72,6 @@ class Migration(migrations.Migration):
             name='kind',
             field=models.CharField(choices=[('create', 'Start'), ('staging_in', 'Staging in'), ('staging_out', 'Staging out'), ('suspend', 'End'), ('delete', 'Deletion')], max_length=16),
         ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state__in', ['staging_in', 'staging_out'])), fields=['workspace', 'created_at'], name='job_staging_idx'),
-        ),
-        migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('moving', True)), fields=['workspace'], name='job_moving_idx'),
-        ),
         migrations.AddConstraint(
             model_name='job',
             constraint=models.CheckConstraint(condition=models.Q(('state__in', ['staging_in', 'requested', 'provisioning', 'ready', 'suspending', 'staging_out', 'succeeded', 'failed', 'suspended', 'deleting', 'deleted'])), name='job_state_known'),

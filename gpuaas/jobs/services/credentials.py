@@ -37,21 +37,7 @@ def credential_create(
     """secret: the secret access key, which nobody is shown again. endpoint: the URL of the S3 server, "" for Amazon's. Raises Invalid
     with all mistakes at their fields, Conflict for a name that is taken."""
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_ACCESS)
-    wrong = Mistakes()
-    with wrong:
-        name_validate(name)
-    for field, text, most in (("access_key_id", access_key_id, 128), ("secret", secret, 256)):
-        with wrong:
-            if type(text) is not str or not _PLAIN.fullmatch(text) or len(text) > most:
-                raise Invalid.field(field, f"this has 1 to {most} visible characters, and no spaces")
-    with wrong:
-        _endpoint(endpoint)
-    with wrong:
-        if type(region) is not str or not _REGION.fullmatch(region) or len(region) > 64:
-            raise Invalid.field(
-                "region", "a region has lower-case letters, digits and hyphens, such as eu-central-1"
-            )
-    wrong.refuse()
+    _judge(name, access_key_id, secret, endpoint, region)
     if DataCredential.objects.filter(project=project).count() >= CREDENTIALS_MOST:
         raise Conflict(
             f"the project has {CREDENTIALS_MOST} data credentials, which is the most: delete one first"
@@ -76,12 +62,30 @@ def credential_create(
 
 @transaction.atomic
 def credential_delete(*, actor: Actor, credential: DataCredential) -> None:
-    """What is moved with it just now goes on; jobs that still wait for their files fail, and can be retried once there is one of its
+    """What is moved with it just now continues; jobs that still wait for their files fail, and can be retried once there is one of its
     name again. Repeating it changes nothing."""
     project = credential.project
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_ACCESS)
     if DataCredential.objects.filter(pk=credential.pk).delete()[0]:
         audit_record(actor=actor, action="data_credential.delete", target=credential, project=project)
+
+
+def _judge(name: Any, access_key_id: Any, secret: Any, endpoint: Any, region: Any) -> None:
+    wrong = Mistakes()
+    with wrong:
+        name_validate(name)
+    for field, text, most in (("access_key_id", access_key_id, 128), ("secret", secret, 256)):
+        with wrong:
+            if type(text) is not str or not _PLAIN.fullmatch(text) or len(text) > most:
+                raise Invalid.field(field, f"this has 1 to {most} visible characters, and no spaces")
+    with wrong:
+        _endpoint(endpoint)
+    with wrong:
+        if type(region) is not str or not _REGION.fullmatch(region) or len(region) > 64:
+            raise Invalid.field(
+                "region", "a region has lower-case letters, digits and hyphens, such as eu-central-1"
+            )
+    wrong.refuse()
 
 
 def _endpoint(text: Any) -> None:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 
 from gpuaas.providers.base import JobSpec
+from gpuaas.providers.sandbox.commands import MISSING
 
 SECONDS, FILES, BYTES = 4, 24, 3 * 2**30  # of each
 COPY = re.compile(r"^rclone .*$", re.MULTILINE)
-MISSING = "missing"
 
 
 def moves_of(spec: JobSpec) -> list[str]:

@@ -114,14 +114,10 @@ def moved_until(row: Job, state: JobState) -> Job:
     return found[0]
 
 
-def test_files_come_and_go_whole_and_a_killed_mover_goes_on(
-    as_alice: Actor, staged: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(mover.VARIABLES, "RCLONE_BWLIMIT", "4M")
-    before = free(staged.room.admin)
+def ordered(actor: Actor, staged: Stage) -> Job:
     each = {"credential": "archive", "volume": staged.claim}
-    row = job_create(
-        actor=as_alice,
+    return job_create(
+        actor=actor,
         workspace=staged.workspace,
         name="train",
         image=TOOLS,
@@ -133,6 +129,13 @@ def test_files_come_and_go_whole_and_a_killed_mover_goes_on(
         inputs=[{**each, "url": "s3://sets/digits", "folder": "in"}],
         outputs=[{**each, "url": "s3://results/run-1", "folder": "out"}],
     )
+
+
+def test_files_come_and_go_whole_and_a_killed_mover_goes_on(
+    as_alice: Actor, staged: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(mover.VARIABLES, "RCLONE_BWLIMIT", "4M")
+    before, row = free(staged.room.admin), ordered(as_alice, staged)
     name = f"{row.external_name}-in"
 
     def far() -> bool:

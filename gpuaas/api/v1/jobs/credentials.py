@@ -67,7 +67,7 @@ class DataCredentialView(ProjectView):
 
     @operation("data_credential_delete", "Delete a data credential")
     def delete(self, request: Request, project: str, credential: uuid.UUID) -> Response:
-        """What is moved with it now goes on. Jobs whose files are not moved yet fail, and can be retried once there is one of its
+        """What is moved with it now continues. Jobs whose files are not moved yet fail, and can be retried once there is one of its
         name again."""
         found = self.project(Permission.WORKSPACE_ACCESS)
         row = credential_get_for(actor=self.actor, project=found, credential_id=credential)

@@ -96,7 +96,7 @@ class JobRetryView(JobView):
     @operation("job_retry", "Move the files of a job again", accepted=JobOutput, versioned=True)
     @idempotent
     def post(self, request: Request, project: str, job: uuid.UUID) -> Response:
-        """Of one that failed because its files could not be moved: what was copied stays, the rest is tried again, and the job goes
+        """Of one that failed because its files could not be moved: what was copied stays, the rest is tried again, and the job
         on. 409 for any other."""
         return self.changed(services.job_retry)
 
