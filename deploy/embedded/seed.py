@@ -344,9 +344,13 @@ JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         "ready",
         {"command": ["torchrun", "train.py", "sleep 86400"], "tasks": 2, "together": True},
     ),
-    ("digits", "requested", {"command": ["true"], "inputs": [{"url": "s3://sets/digits", **INTO}]}),
-    ("radar", "failed", {"command": ["true"], "inputs": [{"url": "s3://missing/radar", **INTO}]}),
     ("evaluate", "requested", {"command": ["sh", "-c", "sleep 600"], "gpus": 1}),
+    (
+        "digits",
+        "requested",
+        {"command": ["true"], "gpus": 1, "inputs": [{"url": "s3://sets/digits", **INTO}]},
+    ),
+    ("radar", "failed", {"command": ["true"], "inputs": [{"url": "s3://missing/radar", **INTO}]}),
 )
 
 

@@ -286,11 +286,10 @@ def lists() -> list[str]:
 
 def path_of(name: str) -> str:
     address = next(each for each in addresses() if each.name == name)
-    first = Workspace.objects.order_by("pk")[0]
     values: dict[str, Any] = {
         "project": "weather-lm",
         "organization": "climate",
-        "workspace": first.pk,
+        "workspace": Workspace.objects.earliest("pk").pk,
         "site": "ber-1",
         "host": "dgx-1",
         "robot": "ci-001",
