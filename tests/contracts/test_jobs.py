@@ -98,7 +98,7 @@ def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
 
 
 def test_its_files_are_there_for_it_and_go_with_it(rig: Rig, ready: WorkspaceSpec) -> None:
-    script = f"grep -q sesame {FILES_AT}/word"
+    script = f"grep -q sesame {FILES_AT}/word && sleep 1"
     wanted: dict[str, Any] = {
         "command": ("sh", "-c", script),
         "files": {"word": "sesame"},
