@@ -144,7 +144,8 @@ def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
 
 def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
     asked = request.GET.get("task", "")
-    page = shown.page_of(row, here, int(asked) if asked.isdecimal() and int(asked[:9]) < row.tasks else None)
+    task = int(asked) if asked.isdecimal() and len(asked) < 10 else row.tasks
+    page = shown.page_of(row, here, task if task < row.tasks else None)
     urls = shown.urls_of(row)
     if asked and page.task is not None:
         urls["page"] += f"?task={page.task}"
