@@ -119,6 +119,10 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
 
 
 def _attempt(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
+    if missing := inside.claim_missing(room, spec):
+        job.detail = f'persistentvolumeclaim "{missing}" not found'
+        job.save(update_fields=["detail"])
+        return
     seconds = moves_seconds(job.moves) if job.moves else seconds_of(spec)
     wanted = SandboxPod(name=_pod_name(job), owner=owner_of(job), run_seconds=seconds)
     wanted.gpus, wanted.vcpus, wanted.memory_gib = spec.gpus, spec.vcpus, spec.memory_gib
@@ -161,8 +165,6 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         detail = pod.waiting_for or "it starts"
     elif pod is not None and MISSING in spec.image:
         reason, detail = "ImagePullBackOff", f"ImagePullBackOff: there is no image {spec.image}"
-    elif pod is not None and (missing := inside.claim_missing(room, spec)):
-        detail = f'persistentvolumeclaim "{missing}" not found'
     elif pod is not None:
         phase, detail = JobPhase.RUNNING, ""
     hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"
