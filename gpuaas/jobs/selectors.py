@@ -111,13 +111,22 @@ def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
     return Taken({name: each + TAKES[name] * movers for name, each in sums.items()}, dict(gpus))
 
 
-def credentials_for(*, actor: Actor, project: Project) -> QuerySet[DataCredential]:
+def credentials_for(
+    *, actor: Actor, project: Project, permission: Permission = Permission.WORKSPACE_VIEW
+) -> QuerySet[DataCredential]:
     """By their names; what is secret of them is never shown."""
-    project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
+    project_require(actor=actor, project=project, permission=permission)
     return (
         DataCredential.objects.filter(project=project).select_related("project", "created_by").defer("secret")
     )
 
 
-def credential_get_for(*, actor: Actor, project: Project, credential_id: uuid.UUID) -> DataCredential:
-    return first_of(credentials_for(actor=actor, project=project).filter(pk=credential_id), "data credential")
+def credential_get_for(
+    *,
+    actor: Actor,
+    project: Project,
+    credential_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+) -> DataCredential:
+    rows = credentials_for(actor=actor, project=project, permission=permission)
+    return first_of(rows.filter(pk=credential_id), "data credential")
