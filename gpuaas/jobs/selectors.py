@@ -128,5 +128,5 @@ def credential_get_for(
     credential_id: uuid.UUID,
     permission: Permission = Permission.WORKSPACE_VIEW,
 ) -> DataCredential:
-    found = credentials_for(actor=actor, project=project, permission=permission)
-    return first_of(found.filter(pk=credential_id), "data credential")
+    rows = credentials_for(actor=actor, project=project, permission=permission)
+    return first_of(rows.filter(pk=credential_id), "data credential")

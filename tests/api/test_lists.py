@@ -28,7 +28,6 @@ from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.services import kind_version_add
-from gpuaas.jobs.models import DataCredential, Job
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
 from gpuaas.workspaces.adoption_plan import found_stored
@@ -305,8 +304,7 @@ def path_of(name: str) -> str:
         "environment": (environment := Environment.objects.earliest("pk")).pk,
         "door_key": environment.keys.earliest("pk").pk,
         "kind": "kind-001",
-        "job": Job.objects.earliest("pk").pk,
-        "credential": DataCredential.objects.earliest("pk").pk,
+        **jobs.first(),
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
         "unpriced": UsageWriteOff.objects.order_by("pk")[0].pk,

@@ -73,6 +73,14 @@ def credential_in(workspace: Workspace, name: str = "archive") -> DataCredential
     )
 
 
+def first() -> dict[str, Any]:
+    """Of all that there are, as addresses name them."""
+    return {
+        "job": Job.objects.earliest("pk").pk,
+        "credential": DataCredential.objects.earliest("pk").pk,
+    }
+
+
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
     return {"job": row_in(workspace).pk, "credential": credential_in(workspace).pk}

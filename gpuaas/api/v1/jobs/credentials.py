@@ -69,8 +69,8 @@ class DataCredentialView(ProjectView):
     def delete(self, request: Request, project: str, credential: uuid.UUID) -> Response:
         """What is moved with it now continues. Jobs whose files are not moved yet fail, and can be retried once there is one of its
         name again."""
-        needed = Permission.WORKSPACE_ACCESS
-        found = self.project(needed)
-        row = credential_get_for(actor=self.actor, project=found, credential_id=credential, permission=needed)
+        may = Permission.WORKSPACE_ACCESS
+        found = self.project(may)
+        row = credential_get_for(actor=self.actor, project=found, credential_id=credential, permission=may)
         services.credential_delete(actor=self.actor, credential=row)
         return Response(status=204)
