@@ -28,7 +28,7 @@ def test_one_of_each_kind_however_often() -> None:
         "evaluate": "Queued",
         "sweep": "Failed",
         "fine-tune": "Running",
-        "digits": "Starting",
+        "digits": "Queued",
         "radar": "Failed",
     }
     assert Job.objects.get(name="sweep").failure.startswith("1 of 12 tasks failed: 7; ")
