@@ -4,32 +4,38 @@ What is refused has written nothing; what is allowed is done in a savepoint, so 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import pytest_django
 from django.core.management import call_command
-from django.db import connection, reset_queries, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import connection, transaction
 
 from gpuaas.api.permissions import NEEDS, For, Need, need_of
 from gpuaas.api.schema import OPERATION
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import ClusterGrant
 from gpuaas.core import clock
 from gpuaas.workspaces.models import AccessGrant, WorkspaceMember
-from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.roles import Permission
-from tests.apart import each_apart
+from tenants.selectors import actor_for
+from tests.apart import each_apart, undone
 from tests.api.addresses import Address, addresses
 from tests.api.askers import EVERYTHING, NOTHING, Asker, Held, people, person, token, tokens
 from tests.api.caller import Answer
 from tests.api.furnished import NODE, furnish
 from tests.api.test_outsiders import BODIES, QUERIES
-from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
+from tests.factories.catalog import stock_site
+from tests.factories.tenants import (
+    OrganizationFactory,
+    OrganizationMembershipFactory,
+    ProjectFactory,
+    ProjectMembershipFactory,
+    UserFactory,
+)
 
 BODIES_HERE: dict[str, Any] = {
     "workspace_grant_revoke": {},
@@ -63,6 +69,7 @@ MONEY = {
     "spent",
     "forecast",
 }
+WRITES = ("INSERT", "UPDATE", "DELETE")
 TOUCHED = 'UPDATE "tenants_apitoken" SET "last_used_at"'
 
 
@@ -161,35 +168,64 @@ def expected(case: Case, asker: Asker) -> int:
     return 403 if held or not case.place else 404
 
 
-@pytest.fixture
-def stage(
-    site: Site, project: Project, as_alice: Actor, as_olga: Actor, alice: User, bob: User
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class World:
     """alice's things; bob is a member of the project, may edit in her workspace, and holds a credential there.
 
-    `elsewhere`: path parameters of single operations.
+    stage: path parameters by name; those of single operations in `elsewhere`.
     """
-    made = furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=site)
+
+    project: Project
+    alice: User
+    bob: User
+    charlie: User
+    olga: User
+    stage: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[World]:
+    with django_db_blocker.unblock(), undone():
+        yield _world()
+
+
+def _world() -> World:
+    project = ProjectFactory.create(
+        organization=OrganizationFactory.create(slug="climate"), slug="weather-lm"
+    )
+    other = ProjectFactory.create(slug="protein-fold")
+    alice, bob, charlie, grace = (
+        UserFactory.create(username=name) for name in ("alice", "bob", "charlie", "grace")
+    )
+    olga = UserFactory.create(username="olga", platform_role="operator")
+    OrganizationMembershipFactory.create(organization=project.organization, user=alice, role="owner")
+    OrganizationMembershipFactory.create(organization=project.organization, user=grace, role="billing")
+    ProjectMembershipFactory.create(project=project, user=bob, role="member")
+    ProjectMembershipFactory.create(project=other, user=charlie, role="admin")
+    as_alice, as_olga = actor_for(user=alice), actor_for(user=olga)
+    made = furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=stock_site())
     project.memberships.filter(user=bob).update(role="member")
     WorkspaceMember.objects.create(workspace_id=made["workspace"], user=bob, role="edit")
     now = clock.now()
     lasts = {"issued_at": now, "expires_at": now + timedelta(hours=1)}
     AccessGrant.objects.create(workspace_id=made["workspace"], user=bob, issued_by="bob", **lasts)
     ClusterGrant.objects.create(cluster_id=made["cluster"], user=bob, **lasts)
-    grace = UserFactory.create(username="grace")
-    OrganizationMembershipFactory.create(organization=project.organization, user=grace, role="billing")
     member = {"username": "grace"}
-    return {
-        **made,
-        "elsewhere": {"organization_member_get": member, "organization_member_remove": member},
-    }
+    elsewhere = {"organization_member_get": member, "organization_member_remove": member}
+    return World(project, alice, bob, charlie, olga, {**made, "elsewhere": elsewhere})
 
 
 def found(case: Case, asker: Asker, stage: dict[str, Any]) -> str:
     """What is wrong with the answer, "" for nothing."""
     wanted, savepoint = expected(case, asker), transaction.savepoint()
-    reset_queries()  # of the cases before: the log has an end
-    with CaptureQueriesContext(connection) as asked:
+    written: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
+        if sql.startswith(WRITES) and not sql.startswith(TOUCHED):
+            written.append(sql)
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(note):
         answer = case.ask(asker, stage)
     transaction.savepoint_rollback(savepoint)
     status = answer.status if answer.status in {401, 403, 404} else 200
@@ -199,8 +235,6 @@ def found(case: Case, asker: Asker, stage: dict[str, Any]) -> str:
         return f"{wanted} was expected, {answer.status} came: {answer.json if answer.status >= 400 else ''}"
     if status == 200:
         return too_much(case, asker, answer)
-    written = [row["sql"] for row in asked.captured_queries if row["sql"].startswith(("INS", "UPD", "DEL"))]
-    written = [sql for sql in written if not sql.startswith(TOUCHED)]
     return f"it was refused and wrote {written}" if written else ""
 
 
@@ -227,31 +261,22 @@ def money_in(said: Any) -> set[str]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("part", PARTS)
-def test_the_answers_are_the_table(
-    part: str,
-    subtests: pytest.Subtests,
-    stage: dict[str, Any],
-    project: Project,
-    alice: User,
-    bob: User,
-    charlie: User,
-    olga: User,
-) -> None:
+def test_the_answers_are_the_table(part: str, subtests: pytest.Subtests, world: World) -> None:
     """People of every role; tokens of the maker of the things, of a teammate, and of somebody who has no role any more; on
     the platform an operator's."""
+    project, cast = world.project, (world.alice, world.bob, world.charlie)
     needs = [case.need for case in PARTS[part]]
     exact = {frozenset(need.permissions) for need in needs}
     exact |= {frozenset((*need.permissions, need.more)) for need in needs if need.more}
-    cast = (alice, bob, charlie)
     signed_in = [*people(project), *(person(user, project) for user in cast)]
     askers = {"": [each for user in cast for each in tokens(user, project, exact)]}
     askers["project"] = askers[""]
-    askers["organization"] = [token(alice, project, scopes) for scopes in (NOTHING, EVERYTHING)]
-    askers["platform"] = [token(olga, project, scopes) for scopes in (NOTHING, EVERYTHING)]
+    askers["organization"] = [token(world.alice, project, scopes) for scopes in (NOTHING, EVERYTHING)]
+    askers["platform"] = [token(world.olga, project, scopes) for scopes in (NOTHING, EVERYTHING)]
 
     def check(case: Case) -> None:
         everybody = (*signed_in, *askers[case.place])
-        wrong = [f"{asker}: {text}" for asker in everybody if (text := found(case, asker, stage))]
+        wrong = [f"{asker}: {text}" for asker in everybody if (text := found(case, asker, world.stage))]
         assert not wrong, "\n".join(wrong)
 
     each_apart(subtests, ((case.operation, (case,)) for case in PARTS[part]), check)
