@@ -19,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from deploy.embedded import postgres, redis
@@ -37,9 +38,10 @@ ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
-# front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
+# front of it); ended by itself, it is not, and what it left in its group is told to stop. The command is not in the script's own
+# words: `pkill -f` for it must not find the script.
 KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
-[ -z "$over" ] && [ $code -gt 128 ] || exit $code; echo "was killed, is started again"; done"""
+[ -z "$over" ] && [ $code -gt 128 ] || { trap '' TERM; kill -TERM 0; exit $code; }; echo "was killed, is started again"; done"""
 
 
 def main() -> int:
@@ -141,6 +143,7 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
     """Processes that are asked to end are waited for, and named while they are; only after ENDING_SECONDS are they killed. The
     manager itself asks for that in each of its rounds from 5 seconds on. What has not started yet is stopped as soon as it has."""
     terminate, kill = manager.terminate, manager.kill
+    manager._procmgr.terminate = process_stop
     asked = named = 0.0
     own = os.getpid()
 
@@ -170,6 +173,15 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
             print(f"Waiting for {names} to finish what is under way, at most {left:.0f} s more", flush=True)
 
     manager.terminate, manager.kill = stop, wait
+
+
+def process_stop(shell: int) -> None:
+    """Tell the shell of KEPT and the process in front of it to stop, and nothing below: a worker lets its pool finish what is under
+    way, where a signal to the whole group would kill the pool's processes within their tasks."""
+    with suppress(OSError):
+        below = Path(f"/proc/{shell}/task/{shell}/children").read_text(encoding="ascii")
+        for pid in (shell, *map(int, below.split())):
+            os.kill(pid, signal.SIGTERM)
 
 
 def door() -> dict[str, str]:

@@ -102,3 +102,14 @@ def test_what_is_still_starting_is_stopped_once_it_has_started(tmp_path: Path) -
     assert "Traceback" not in printed
     assert "sending SIGTERM to quick" in printed
     assert "sending SIGTERM to late" in printed
+
+
+def test_only_the_process_in_front_is_told_to_stop_and_what_it_left_ends_after_it(tmp_path: Path) -> None:
+    """As a worker and its pool: the pool finishes what is under way, and the worker waits for it."""
+    procfile, pool, worker = (tmp_path / name for name in ("Procfile", "pool", "worker"))
+    pool.write_text("sleep 0.7; echo the task is done\n")
+    worker.write_text(f"sleep 60 & trap 'wait $pool; exit 0' TERM; sh {pool} & pool=$!; echo runs; wait $pool\n")
+    procfile.write_text(f"worker: sh {worker}\n")
+    printed = printed_until_stopped(tmp_path, HASTY, str(procfile), "20", once=("worker started", "runs"))
+    assert "the task is done" in printed
+    assert "worker stopped (rc=0)" in printed
