@@ -2,7 +2,8 @@
 
 dev: the same as up, but every process starts again when a file it was made from changes (Procfile.dev).
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
-One of them that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
+Ctrl-C ends it with 0 at every moment; data that were not made whole are made anew by the next start. One of the processes
+that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
 """
 
 import argparse
@@ -45,7 +46,7 @@ KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m deploy.embedded.demo")
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo")
     parser.add_argument("command", choices=["up", "dev", "reset", "lab"])
     command = parser.parse_args().command
     os.chdir(ROOT)
@@ -64,22 +65,66 @@ def up(procfile: str = "Procfile") -> int:
         return 1
     started = time.monotonic()
     own = {name for name in ("GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL") if not os.environ.get(name)}
-    environment = demo_environment()
+    end = "Stopped before the portal was ready; `make demo` starts it again."
+    try:
+        signal.signal(signal.SIGINT, interrupt)
+        prepare(own)
+        with kept(own) as over:
+            code = serve(started, procfile, over)
+        end = "Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it."
+    except KeyboardInterrupt:
+        code = 0
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        STATE.unlink(missing_ok=True)
+        demo_stop()
+        print(end)
+    return code
+
+
+def interrupt(*_: object) -> None:
+    """The first Ctrl-C interrupts what is under way; later ones would interrupt only how that is put in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def prepare(own: Collection[str]) -> None:
+    """Services, tables and sample data, and the environment of all that is started from now on. `own`: the variables of the services
+    that are the demo's own."""
+    unfinished = FOLDER / "unfinished"
+    if unfinished.exists():
+        print("The last start ended before the sample data was made: it is made anew.", flush=True)
+        forget()
+    if "GPUAAS_DATABASE_URL" in own and not (FOLDER / "postgres").exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        unfinished.touch()
+    print("Starting PostgreSQL and Redis", flush=True)
+    with uninterrupted():
+        environment = demo_environment()
     os.environ.update(
         GPUAAS_DATABASE_URL=environment.database_url,
         GPUAAS_BROKER_URL=environment.redis_url,
         GPUAAS_BEAT_SCHEDULE=str(FOLDER / "beat"),
         PATH=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
     )
+    print("Bringing the tables up to date", flush=True)
+    python("manage.py", "migrate", "--verbosity", "0")
+    print("Making the sample data, which takes a minute at the first start", flush=True)
+    python("-m", "deploy.embedded.seed", "--work")
+    unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is done, and the programs that are started meanwhile ignore it: a server whose start is cut off may
+    come up after everything that would have stopped it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked is kept, though it is ignored
     try:
-        manage("migrate", "--verbosity", "0")
-        subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--work"], check=True)
-        with kept(own) as over:
-            return serve(started, procfile, over)
+        yield
     finally:
-        STATE.unlink(missing_ok=True)
-        demo_stop()
-        print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager
@@ -134,7 +179,7 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
         environment = {**os.environ, "KEPT_COMMAND": command}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started), daemon=True).start()
-    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     manager.loop()
     return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
 
@@ -247,11 +292,14 @@ def reset() -> int:
     if running():
         print("Stop the demo first (Ctrl-C in its terminal).")
         return 1
-    redis.stop(FOLDER / "redis")
-    postgres.stop(FOLDER / "postgres")
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    forget()
     print("The demo's data is gone.")
     return 0
+
+
+def forget() -> None:
+    demo_stop()
+    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def lab() -> int:
@@ -274,8 +322,10 @@ def lab() -> int:
     return 0
 
 
-def manage(*arguments: str) -> None:
-    subprocess.run([sys.executable, "manage.py", *arguments], check=True)
+def python(*arguments: str) -> None:
+    """In a session of its own, where the terminal's Ctrl-C does not reach it: it ends with us, without a traceback."""
+    if subprocess.run([sys.executable, *arguments], check=False, start_new_session=True).returncode:
+        sys.exit(f"{' '.join(arguments)} failed: the lines above say why.")
 
 
 if __name__ == "__main__":
