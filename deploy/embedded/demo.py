@@ -8,6 +8,7 @@ that is killed, PostgreSQL and Redis too, comes back as a service manager would 
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -15,10 +16,10 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,8 @@ from deploy.embedded.environment import ROOT, demo_environment, demo_stop
 from deploy.embedded.redis import free_port, is_free
 
 STATE = FOLDER / "running.json"
-WEB_SECONDS = 60.0
+LATE_SECONDS = 60.0
+ANSWER_SECONDS = 0.2
 LOOK_SECONDS = 1.0
 NAMED_SECONDS = 5.0
 STARTING_SECONDS = 0.2
@@ -178,7 +180,7 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
             continue
         environment = {**os.environ, "KEPT_COMMAND": command}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
-    threading.Thread(target=announce, args=(url, started), daemon=True).start()
+    threading.Thread(target=announce, args=(url, started, over), daemon=True).start()
     signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     manager.loop()
     return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
@@ -240,13 +242,18 @@ def door() -> dict[str, str]:
     return {"GPUAAS_DOOR_DOMAIN": f"{DOOR_DOMAIN}:{port}", "GPUAAS_DOOR_BIND": f"127.0.0.1:{port}", **files}
 
 
-def announce(url: str, started: float) -> None:
-    """Say where it is and how to get in, once it answers."""
-    if not wait_for(url + "/accounts/login/", WEB_SECONDS):
-        print(
-            f"The portal does not answer at {url} after {WEB_SECONDS:.0f} s; see the lines above.", flush=True
-        )
-        return
+def announce(url: str, started: float, over: threading.Event) -> None:
+    """Say where it is and how to get in, once it answers, however late that is; once that it is late."""
+    late_at = time.monotonic() + LATE_SECONDS
+    while not web_answers(url + "/accounts/login/"):
+        if over.wait(ANSWER_SECONDS):
+            return
+        if time.monotonic() > late_at:
+            late_at = math.inf
+            print(
+                f"{url} does not answer yet. As soon as it does, this is shown here, with the logins.",
+                flush=True,
+            )
     lines = [
         "",
         f"  gpuaas is ready at {url} ({time.monotonic() - started:.0f} s)",
@@ -262,17 +269,12 @@ def announce(url: str, started: float) -> None:
     print("\n".join(lines), flush=True)
 
 
-def wait_for(url: str, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return True
-        except urllib.error.HTTPError:
-            return False
-        except OSError:
-            time.sleep(0.2)
-    return False
+def web_answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except (OSError, HTTPException):
+        return False
 
 
 def running() -> str | None:

@@ -4,7 +4,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ import sys, time
 from pathlib import Path
 from deploy.embedded import demo, redis
 
-demo.announce = lambda url, started: print("ready", flush=True)
+demo.announce = lambda *_: print("ready", flush=True)
 demo.redis.answers = lambda url: Path(sys.argv[1]).exists()
 demo.redis.start = lambda folder: Path(sys.argv[1]).touch()
 with demo.kept({"GPUAAS_BROKER_URL"}) as over:
@@ -32,7 +35,7 @@ from deploy.embedded import demo
 
 honcho.manager.KILL_WAIT = 0.2
 demo.ENDING_SECONDS = float(sys.argv[2])
-demo.announce = lambda url, started: None
+demo.announce = lambda *_: None
 demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 """
 # The same with one process that takes a second to start, and hears the signal meanwhile as all of the terminal's do.
@@ -137,7 +140,9 @@ def test_only_the_process_in_front_is_told_to_stop_and_what_it_left_ends_after_i
     """As a worker and its pool: the pool finishes what is under way, and the worker waits for it."""
     procfile, pool, worker = (tmp_path / name for name in ("Procfile", "pool", "worker"))
     pool.write_text("sleep 0.7; echo the task is done\n")
-    worker.write_text(f"sleep 60 & trap 'wait $pool; exit 0' TERM; sh {pool} & pool=$!; echo runs; wait $pool\n")
+    worker.write_text(
+        f"sleep 60 & trap 'wait $pool; exit 0' TERM; sh {pool} & pool=$!; echo runs; wait $pool\n"
+    )
     procfile.write_text(f"worker: sh {worker}\n")
     printed = printed_until_stopped(tmp_path, HASTY, str(procfile), "20", once=("worker started", "runs"))
     assert "the task is done" in printed
@@ -191,3 +196,40 @@ def test_sample_data_that_was_not_made_whole_is_made_anew(
     demo.prepare({"GPUAAS_DATABASE_URL"})
     assert "anew" not in capsys.readouterr().out
     assert began == [False, False, True], "what was made whole stays"
+
+
+class Late(BaseHTTPRequestHandler):
+    """Answers 503 as long as nothing is ready."""
+
+    ready = False
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.ready else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_slow_portal_is_announced_when_it_answers_however_late(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(Late, "ready", False)
+    over = threading.Event()
+    with HTTPServer(("127.0.0.1", 0), Late) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        waiting = threading.Thread(target=demo.announce, args=(url, time.monotonic(), over))
+        waiting.start()
+        waiting.join(timeout=0.6)
+        assert waiting.is_alive(), "it goes on asking"
+        assert capfd.readouterr().out.count(f"{url} does not answer yet.") == 1
+        monkeypatch.setattr(Late, "ready", True)
+        waiting.join(timeout=20)
+        assert f"gpuaas is ready at {url}" in capfd.readouterr().out
+        server.shutdown()
+    waiting = threading.Thread(target=demo.announce, args=(url, time.monotonic(), over))
+    waiting.start()
+    over.set()
+    waiting.join(timeout=20)
+    assert not waiting.is_alive(), "nobody waits for a demo that is being stopped"
