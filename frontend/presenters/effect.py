@@ -16,13 +16,14 @@ from frontend.place import ProjectPlace
 from frontend.presenters import money
 from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
 from frontend.presenters.cost import classes_of
-from frontend.presenters.held import Held, kind_of
+from frontend.presenters.held import Held, kind_of, why_not
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.clusters.services import Draft, scale_preview
 from gpuaas.clusters.services import resume_preview as cluster_resume_preview
 from gpuaas.core.errors import Invalid
 from gpuaas.core.looks import Tone
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
 from quotas.amounts import amounts_of
@@ -47,6 +48,8 @@ class Effect:
 
 
 def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
+    if verb in {RESUME, RETRY} and (why := why_not(row, Verb(verb))):
+        return Effect(Notice(Tone.WARN, "This cannot be done now", why), blocked=why)
     facts, notes = _money(row, verb) if here.can(Permission.BILLING_VIEW) else ((), ())
     if verb == RESUME:
         preview = _resumed(row)

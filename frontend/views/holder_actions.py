@@ -113,7 +113,9 @@ def extend_effect(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row:
 
 def effect(verb: str, kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     """What the button of that dialog would change of limits and price; nothing is changed."""
-    context = {"effect": effects.effect_of(row, verb, here), "verb": verb, "label": f"Resume {kind.noun}"}
+    labels = {effects.RESUME: f"Resume {kind.noun}", effects.RETRY: "Try again"}
+    button = {"label": labels[verb], "button": f"{verb}-button"} if verb in labels else {}
+    context = {"effect": effects.effect_of(row, verb, here), **button}
     return render(request, "components/effect.html", context)
 
 

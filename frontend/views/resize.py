@@ -16,6 +16,7 @@ from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines, classes_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
+from frontend.presenters.rights import why_no_resize
 from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
@@ -66,6 +67,8 @@ def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
+    if why := why_no_resize(row):
+        return {"notice": Notice(Tone.WARN, "It cannot be resized now", why), "blocked": why}
     items = [(item, _count(form, item.flavor.slug)) for item in form.items]
     storage = _value(form, "storage_gib", row.storage_gib)
     classes = {slug: _class(form, slug) for slug in form.slugs}

@@ -31,6 +31,7 @@ def test_a_resize_says_now_then_and_the_difference(
         workspace=workspace, items=[(flavor, 2)], storage={None: workspace.storage_gib}, at=clock.now()
     )
     held_sync()
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     asked = {"count-h100.1": "5", "storage_gib": str(workspace.storage_gib)}
     text = alice_at.post(url, asked).content.decode()
@@ -38,6 +39,47 @@ def test_a_resize_says_now_then_and_the_difference(
     assert "+€7.20" in text  # 3 × 2.40 per hour
     assert "In November (492 h)" in text
     assert f"+{money(Decimal('7.20') * 492)}" in text
+
+
+@pytest.mark.parametrize(
+    ("became", "why"),
+    [
+        ({"state": "suspended", "suspended_at": clock.now()}, "Resume the workspace first."),
+        ({"state": "suspending", "suspended_at": clock.now()}, "while the workspace is suspending"),
+        ({"state": "ready", "lease_ends_at": clock.now()}, "The lease has ended: extend it first."),
+        ({"state": "resizing"}, "Another resize is running."),
+    ],
+    ids=["asleep", "falling asleep", "over", "another"],
+)
+def test_what_cannot_be_resized_now_says_why_and_shows_no_numbers(
+    alice_at: Client, limited: Project, workspace: Workspace, became: dict[str, object], why: str
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(**became)
+    page = alice_at.get(_url(workspace, "resize")).content.decode()
+    typed = alice_at.post(
+        _url(workspace, "effect"), {"count-h100.1": "3", "storage_gib": "500"}
+    ).content.decode()
+    for text in (page, typed):
+        assert why in text.partition('id="change-button"')[2], "beside the button"
+        assert "g-meter" not in text
+        assert "Difference" not in text
+    assert why in alice_at.get(_url(workspace, "")).content.decode()
+    refused = alice_at.post(_url(workspace, "resize"), {"count-h100.1": "3", "storage_gib": "500"})
+    assert refused.status_code == 422
+
+
+def test_a_lease_that_is_over_is_said_before_it_is_resumed(
+    alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(
+        state="suspended", suspended_at=clock.now(), lease_ends_at=clock.now()
+    )
+    text = effect(alice_at, workspace, "resume")
+    assert "The lease has ended: extend it first." in text.partition('id="resume-button"')[2]
+    Workspace.objects.filter(pk=workspace.pk).update(state="failed")
+    text = effect(alice_at, workspace, "retry")
+    assert "The lease has ended: extend it first." in text.partition('id="retry-button"')[2]
+    assert "Try again or delete the workspace." in alice_at.get(_url(workspace, "")).content.decode()
 
 
 def effect(client: Client, workspace: Workspace, name: str, **asked: str) -> str:
@@ -50,6 +92,7 @@ def effect(client: Client, workspace: Workspace, name: str, **asked: str) -> str
 def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
     alice_at: Client, limited: Project, workspace: Workspace
 ) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
     url = reverse("frontend:workspace_resize", args=[limited.slug, workspace.pk])
     assert "Nothing has changed yet." in alice_at.get(url).content.decode()
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])

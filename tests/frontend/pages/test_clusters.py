@@ -339,6 +339,25 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     assert "data-blocked" in past
 
 
+def test_what_cannot_be_scaled_now_says_why_and_shows_no_numbers(
+    alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
+) -> None:
+    cluster = order(as_alice, project, gpus=2)
+    at = f"{HOME}{cluster.pk}/"
+    for became, why in (
+        ({"state": "suspended"}, "This cannot be done while the cluster is suspended; resume it first."),
+        ({"state": "ready", "lease_ends_at": now()}, "The lease has ended: extend it first."),
+    ):
+        Cluster.objects.filter(pk=cluster.pk).update(**became)
+        for text in (
+            words(alice_at.get(f"{at}scale/")),
+            words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "3", "pools.small": "0"})),
+        ):
+            assert why in text.partition('id="change-button"')[2]
+            assert "g-meter" not in text
+        assert why in words(alice_at.get(at))
+
+
 @pytest.mark.usefixtures("template")
 def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(alice_at: Client, site: Site) -> None:
     waits = "waits until an operator has confirmed the site."
