@@ -33,6 +33,9 @@ TASK_TONES = {
 }
 
 
+FOLLOWED = frozenset({TaskState.WAITING, TaskState.RUNNING})
+
+
 @dataclass(frozen=True)
 class Row(inside.Row):
     note: str
@@ -60,14 +63,20 @@ class Page:
     facts: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     log: JobLog | TaskLog | None
+    no_log: str
     task: int | None
+    followed: int | None
     progress: Meter | None
     files: tuple[tuple[str, tuple[Meter, ...]], ...]
+
+    @property
+    def following(self) -> str:
+        return "" if self.followed is None else f"Task {self.followed} is followed; one is at a time."
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """log_url: "" where it is not kept; follows: whether it can be asked for."""
+    """log_url: "" where it is not kept; follows: whether it can be asked for; followed: whether it was."""
 
     number: int
     tone: Tone
@@ -78,6 +87,7 @@ class TaskRow:
     reason: str
     log_url: str
     follows: bool
+    followed: bool
 
     @property
     def follow(self) -> str:
@@ -110,7 +120,9 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=log,
+        no_log=_no_log(row, chosen),
         task=chosen if row.tasks > 1 else None,
+        followed=row.followed if may.follow else None,
         progress=_progress(row) if row.tasks > 1 else None,
         files=tuple((str(way.label), found) for way in Way if (found := _files(row, way))),
     )
@@ -134,10 +146,22 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
             exit_code=task.exit_code,
             reason=task.reason,
             log_url=f"{held.url_of(row)}?task={task.number}" if task.number in kept else "",
-            follows=page.may.follow and task.state in {TaskState.WAITING, TaskState.RUNNING},
+            follows=page.may.follow and task.number != row.followed and task.state in FOLLOWED,
+            followed=task.number == page.followed and task.state in FOLLOWED,
         )
         for task in tasks
     ]
+
+
+def _no_log(row: Job, task: int) -> str:
+    """Why there is none of it, and what a reader can do."""
+    if row.state in ENDED or row.state == S.DELETING:
+        return "nothing of it was taken before it ended."
+    if row.tasks == 1 or not held.kind_of(row).may(row, Verb.RUN):
+        return "nothing has been written yet."
+    if task == row.followed:
+        return "nothing has been taken of it yet. It is followed, so its log is taken as soon as it writes something."
+    return "nothing has been taken of it. Follow it below to have its log taken while it runs."
 
 
 def _files(row: Job, way: Way) -> tuple[Meter, ...]:
