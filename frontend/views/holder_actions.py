@@ -107,7 +107,7 @@ def extend(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> 
 def extend_effect(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     """What the end that is typed would cost; nothing is changed."""
     form = ExtendForm(request.POST, ends_at=row.lease_ends_at)
-    context = {"extension": kind.extension(row, form, here)}
+    context = {"extension": kind.extension(row, form, here), "form": form}
     return render(request, "components/extend_effect.html", context)
 
 

@@ -9,9 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from frontend import formats
 from frontend.formats import money
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
+from gpuaas.lifecycle.lease import LEASE_MAX
 from gpuaas.metering.services import held_sync
 from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace
@@ -107,6 +109,46 @@ def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
         assert reason in button
     text = alice_at.post(url, {"count-h100.1": "8", "storage_gib": "500"}).content.decode()
     assert "data-blocked" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "sentence"),
+    [
+        ("storage_gib", "1000001", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("storage_gib", "x", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("storage_gib", "", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("count-h100.1", "1001", "Enter a whole number from 0 to 1,000."),
+        ("count-h100.1", "-1", "Enter a whole number from 0 to 1,000."),
+    ],
+)
+def test_what_is_out_of_bounds_is_said_beside_its_field_with_its_bounds(
+    alice_at: Client, limited: Project, workspace: Workspace, name: str, typed: str, sentence: str
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
+    sent = {"count-h100.1": "2", "storage_gib": "500"} | {name: typed}
+    for url in (_url(workspace, "effect"), _url(workspace, "resize")):
+        text = alice_at.post(url, sent).content.decode()
+        assert sentence in text.partition(f'id="id_{name}-help"')[2].partition("</p>")[0]
+        assert text.count(sentence) == 1
+        assert "not complete yet" in text.partition('id="change-button"')[2]
+    wide = alice_at.post(_url(workspace, "effect"), {"count-h100.1": "2", "storage_gib": "100000"})
+    assert "Check your input" not in wide.content.decode(), "the bound of storage is its own"
+
+
+def test_a_new_end_that_is_refused_is_red_with_the_bounds(
+    noon: None, alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    end, last = (
+        formats.when(each, ZoneInfo("Europe/Berlin"))
+        for each in (workspace.lease_ends_at, clock.now() + LEASE_MAX)
+    )
+    bounds = f"It must be after {end} and until {last}."
+    for until in ("2020-01-01T00:00", "2026-11-11T11:00", "2199-01-01T00:00"):
+        text = effect(alice_at, workspace, "extend", until=until)
+        assert bounds in text.partition('id="id_until-help"')[2]
+        sent = alice_at.post(_url(workspace, "extend"), {"until": until})
+        assert sent.status_code == 422
+        assert bounds in sent.content.decode().partition('id="id_until-help"')[2]
 
 
 def test_a_longer_lease_says_what_it_adds(
