@@ -14,7 +14,7 @@ from frontend.components import Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import money
-from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
+from frontend.presenters.cluster_answer import meters_of
 from frontend.presenters.cost import classes_of
 from frontend.presenters.held import Held, kind_of, why_not
 from gpuaas.catalog.models import Site
@@ -156,7 +156,7 @@ def verdict(
     check = preview.refusals[0]
     if check.reserved_because:
         return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
-    return Notice(Tone.BAD, refusal_title(check), refusal_text(check))
+    return Notice(Tone.BAD, check.title(), check.numbers)
 
 
 def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -> None:
@@ -164,7 +164,7 @@ def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -
     for check in preview.refusals if form.is_bound else ():
         name = fields.get(check.resource, "")
         if name and name not in form.errors:
-            form.add_error(name, f"{refusal_title(check)}. {refusal_text(check)}")
+            form.add_error(name, f"{check.title()}. {check.numbers}")
 
 
 def _resumed(row: Held) -> Preview:

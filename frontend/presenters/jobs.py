@@ -17,6 +17,7 @@ from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
+from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
@@ -153,7 +154,7 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
     ]
 
 
-def _no_log(row: Job, task: int) -> str:
+def _no_log(row: Job, task: int | None) -> str:
     """Why there is none of it, and what a reader can do."""
     if row.state in ENDED or row.state == S.DELETING:
         return "nothing of it was taken before it ended."
@@ -221,7 +222,7 @@ def _notice(row: Job) -> Notice | None:
     if row.state == S.QUEUED:
         place = position_of(row)
         title = f"Number {place} in the queue of {row.workspace.name}"
-        return Notice(Tone.WAIT, title, sentence_of(row.waiting or "it starts once what it asks for is free"))
+        return Notice(Tone.WAIT, title, sentence_of(row.waiting or _waits(row, place)))
     if row.waiting:
         return Notice(Tone.WAIT, "It waits", sentence_of(row.waiting))
     if not row.failure or row.state == S.DELETED:
@@ -229,6 +230,15 @@ def _notice(row: Job) -> Notice | None:
     if row.outcome == S.CANCELLED:
         return Notice(Tone.OFF, "It was cancelled", sentence_of(row.failure))
     return Notice(Tone.BAD, f"It failed: {row.cause}" if row.cause else "It failed", sentence_of(row.failure))
+
+
+def _waits(row: Job, place: int | None) -> str:
+    """Until the queue has looked at it."""
+    if place != 1:
+        return BEHIND
+    gpus = f"{row.takes['gpus']:,} GPUs, " if row.gpus else ""
+    cpus, memory = row.takes["vcpus"], row.takes["memory_gib"]
+    return f"it starts once {gpus}{cpus:,} vCPU and {memory:,} GiB are free in {row.workspace.name}"
 
 
 def _facts(row: Job) -> tuple[Fact, ...]:
@@ -239,7 +249,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
         *_tasks_facts(row),
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
-        Fact(f"vCPU and memory{of_each}", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
+        Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),

@@ -132,7 +132,7 @@ def test_over_the_limit_the_answer_says_by_how_much(alice_at: Client, project: P
     limits_give(project, {"gpu:h100-sxm-80gb": 3})
     answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
     assert "weather-lm may hold at most 3 h100-sxm-80gb GPUs" in answer
-    assert "Held: 0. Requested: 4. Too many: 1." in answer
+    assert "Held: 0. Requested: 4. Available: 3." in answer
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
     told = re.search(r'<input [^>]*id="id_pools.gpu.count"[^>]*>', words(refused))

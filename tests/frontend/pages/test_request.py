@@ -190,8 +190,11 @@ def test_over_the_limit_is_said_beside_the_count(alice_at: Client, limited: Proj
     response = post(alice_at, limited, count="9")
     said = str(response.context["form"].errors["count"])
     assert response.status_code == 422
-    assert "The limit of project weather-lm" in said
-    assert "9 more were requested, 8 are left" in said
+    assert "Project weather-lm may hold at most 8" in said
+    assert "Held: 0. Requested: 9. Available: 8." in said
+    assert "Held: 0. Requested: 9. Available: 8." in answer(alice_at, limited, count="9"), (
+        "the same while it is typed"
+    )
 
 
 def test_storage_without_room_is_said_beside_the_storage(alice_at: Client, limited: Project) -> None:
