@@ -48,16 +48,16 @@ frontend/static/frontend/.stamp: frontend/node_modules/.stamp $(FRONTEND_SOURCES
 
 .PHONY: demo dev demo-reset lab lab-down
 demo: $(STAMPS)/demo frontend/static/frontend/.stamp ## the portal with embedded services and a sandbox site; Ctrl-C stops all of it
-	@$(BIN)/python -m deploy.embedded.demo up
+	@$(BIN)/python -m deploy.demo up
 
 dev: $(STAMPS)/test frontend/static/frontend/.stamp ## the demo, and each process starts again when its files change
-	@$(BIN)/python -m deploy.embedded.demo dev
+	@$(BIN)/python -m deploy.demo dev
 
 demo-reset: $(STAMPS)/demo ## forget the demo's data
-	@$(BIN)/python -m deploy.embedded.demo reset
+	@$(BIN)/python -m deploy.demo reset
 
 lab: $(STAMPS)/demo ## beside a running demo: a real Kubernetes control plane, attached as a site
-	@$(BIN)/python -m deploy.embedded.demo lab
+	@$(BIN)/python -m deploy.demo lab
 
 lab-down: $(STAMPS)/demo ## stop the lab's control plane
 	@$(BIN)/python -m deploy.lab.kubernetes down

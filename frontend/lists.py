@@ -25,7 +25,7 @@ from billing.exports import rows_csv
 from billing.months import month_of, month_parse
 from frontend.frame import draw_page
 from frontend.rows import Cut, Rows, ordered, reached
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.streams import csv_streamed
 
 M = TypeVar("M", bound=Model)
@@ -118,6 +118,14 @@ def month_asked(request: HttpRequest, now: datetime) -> date:
         return min(month_parse(request.GET.get("month", "")), month_of(now))
     except Invalid:
         return month_of(now)
+
+
+def month_named(text: str) -> date:
+    """The month in an address. Raises NotFound where there is none: what was not typed is not put right by hand."""
+    try:
+        return month_parse(text)
+    except Invalid as error:
+        raise NotFound(f"there is no month {text[:20]}") from error
 
 
 @dataclass(frozen=True)

@@ -54,18 +54,31 @@ class Check:
     def _sentence(self) -> str:
         if self.reserved_because:
             return self.reserved_because
-        unit = resource_unit(self.resource)
         if self.scope is Scope.SITE:
-            return (
-                f"The site {self.scope_name} cannot hold {self.asked} more {unit} now: {self.left} of "
-                f"{self.limit} are free. Request fewer, try again later, or choose another site or "
-                "GPU type."
-            )
+            advice = " Request fewer, try again later, or choose another site or GPU type."
+        else:
+            advice = " Request fewer, free some, or ask an operator to raise the limit." if self.limit else ""
+        return f"{self.title()}. {self.numbers}{advice}"
+
+    def title(self, unit: str = "") -> str:
+        """What is there, in the words that pages and the API share. `unit`: by a better name than the resource's."""
+        unit = unit or resource_unit(self.resource)
+        of = f"{self.scope.word.capitalize()} {self.scope_name}"
+        if self.scope is Scope.SITE:
+            return f"{of} has {self.left or 0:,} {unit} left"
         return (
-            f"The limit of {self.scope.word} {self.scope_name} for {unit} is {self.limit}: "
-            f"{self.used} are used, {self.asked} more were requested, {self.left} are left. Request "
-            "fewer, free some, or ask an operator to raise the limit."
+            f"{of} may hold at most {self.limit:,} {unit}"
+            if self.limit
+            else f"{of} has no limit set for {unit}"
         )
+
+    @property
+    def numbers(self) -> str:
+        if self.scope is Scope.SITE:
+            return f"Requested: {self.asked:,}. The site can sell {self.limit or 0:,} in total."
+        if not self.limit:
+            return "Without a limit, none can be used. Ask an operator to set one."
+        return f"Held: {self.used:,}. Requested: {self.asked:,}. Available: {self.left:,}."
 
     def refusal(self) -> Conflict:
         detail = {

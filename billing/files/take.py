@@ -1,5 +1,6 @@
 """Imports the usage of a file into the portal, all or nothing, as a batch; and takes a batch back."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,14 +28,21 @@ from tenants.actors import Actor
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
+NAME_MOST = 60  # characters of a file's name, so that its bytes fit a file system
 ONLINE = 100_000  # intervals that are taken back within a web request
 
 
+def file_name(sent: str) -> str:
+    """The file's own name, of which only what can be printed is kept, and its last NAME_MOST characters; usage.csv without one."""
+    name = "".join(each for each in re.split(r"[/\\]", sent)[-1] if each.isprintable())[-NAME_MOST:].strip()
+    return name if name.strip(".") else "usage.csv"
+
+
 @contextmanager
-def usage_file(pieces: Iterable[bytes]) -> Iterator[Path]:
-    """What was sent, as a usage.csv that is gone afterwards."""
+def usage_file(pieces: Iterable[bytes], name: str = "") -> Iterator[Path]:
+    """What was sent, as a file of its own name that is gone afterwards."""
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "usage.csv"
+        path = Path(folder) / file_name(name)
         with path.open("wb") as file:
             file.writelines(pieces)
         yield path

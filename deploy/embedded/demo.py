@@ -2,11 +2,13 @@
 
 dev: the same as up, but every process starts again when a file it was made from changes (Procfile.dev).
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
-One of them that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
+Ctrl-C ends it with 0 at every moment; data that were not made whole are made anew by the next start. One of the processes
+that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
 """
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
@@ -14,11 +16,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from deploy.embedded import postgres, redis
@@ -28,7 +31,8 @@ from deploy.embedded.environment import ROOT, demo_environment, demo_stop
 from deploy.embedded.redis import free_port, is_free
 
 STATE = FOLDER / "running.json"
-WEB_SECONDS = 60.0
+LATE_SECONDS = 60.0
+ANSWER_SECONDS = 0.2
 LOOK_SECONDS = 1.0
 NAMED_SECONDS = 5.0
 STARTING_SECONDS = 0.2
@@ -37,13 +41,14 @@ ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
 # One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
-# front of it); ended by itself, it is not. The command is not in the script's own words: `pkill -f` for it must not find the script.
+# front of it); ended by itself, it is not, and what it left in its group is told to stop. The command is not in the script's own
+# words: `pkill -f` for it must not find the script.
 KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
-[ -z "$over" ] && [ $code -gt 128 ] || exit $code; echo "was killed, is started again"; done"""
+[ -z "$over" ] && [ $code -gt 128 ] || { trap '' TERM; kill -TERM 0; exit $code; }; echo "was killed, is started again"; done"""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m deploy.embedded.demo")
+    parser = argparse.ArgumentParser(prog="python -m deploy.demo")
     parser.add_argument("command", choices=["up", "dev", "reset", "lab"])
     command = parser.parse_args().command
     os.chdir(ROOT)
@@ -62,22 +67,66 @@ def up(procfile: str = "Procfile") -> int:
         return 1
     started = time.monotonic()
     own = {name for name in ("GPUAAS_DATABASE_URL", "GPUAAS_BROKER_URL") if not os.environ.get(name)}
-    environment = demo_environment()
+    end = "Stopped before the portal was ready; `make demo` starts it again."
+    try:
+        signal.signal(signal.SIGINT, interrupt)
+        prepare(own)
+        with kept(own) as over:
+            code = serve(started, procfile, over)
+        end = "Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it."
+    except KeyboardInterrupt:
+        code = 0
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        STATE.unlink(missing_ok=True)
+        demo_stop()
+        print(end)
+    return code
+
+
+def interrupt(*_: object) -> None:
+    """The first Ctrl-C interrupts what is under way; later ones would interrupt only how that is put in order."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def prepare(own: Collection[str]) -> None:
+    """Services, tables and sample data, and the environment of all that is started from now on. `own`: the variables of the services
+    that are the demo's own."""
+    unfinished = FOLDER / "unfinished"
+    if unfinished.exists():
+        print("The last start ended before the sample data was made: it is made anew.", flush=True)
+        forget()
+    if "GPUAAS_DATABASE_URL" in own and not (FOLDER / "postgres").exists():
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        unfinished.touch()
+    print("Starting PostgreSQL and Redis", flush=True)
+    with uninterrupted():
+        environment = demo_environment()
     os.environ.update(
         GPUAAS_DATABASE_URL=environment.database_url,
         GPUAAS_BROKER_URL=environment.redis_url,
         GPUAAS_BEAT_SCHEDULE=str(FOLDER / "beat"),
         PATH=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
     )
+    print("Bringing the tables up to date", flush=True)
+    python("manage.py", "migrate", "--verbosity", "0")
+    print("Making the sample data, which takes a minute at the first start", flush=True)
+    python("-m", "deploy.embedded.seed", "--work")
+    unfinished.unlink(missing_ok=True)
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is done, and the programs that are started meanwhile ignore it: a server whose start is cut off may
+    come up after everything that would have stopped it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # what is blocked is kept, though it is ignored
     try:
-        manage("migrate", "--verbosity", "0")
-        subprocess.run([sys.executable, "-m", "deploy.embedded.seed", "--work"], check=True)
-        with kept(own) as over:
-            return serve(started, procfile, over)
+        yield
     finally:
-        STATE.unlink(missing_ok=True)
-        demo_stop()
-        print("Stopped. The data is kept; `make demo` brings it back, `make demo-reset` forgets it.")
+        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager
@@ -131,8 +180,8 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
             continue
         environment = {**os.environ, "KEPT_COMMAND": command}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
-    threading.Thread(target=announce, args=(url, started), daemon=True).start()
-    signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGINT))
+    threading.Thread(target=announce, args=(url, started, over), daemon=True).start()
+    signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     manager.loop()
     return int(manager.returncode or 0) if manager.returncode not in {130, -2} else 0
 
@@ -141,6 +190,7 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
     """Processes that are asked to end are waited for, and named while they are; only after ENDING_SECONDS are they killed. The
     manager itself asks for that in each of its rounds from 5 seconds on. What has not started yet is stopped as soon as it has."""
     terminate, kill = manager.terminate, manager.kill
+    manager._procmgr.terminate = process_stop
     asked = named = 0.0
     own = os.getpid()
 
@@ -172,6 +222,15 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
     manager.terminate, manager.kill = stop, wait
 
 
+def process_stop(shell: int) -> None:
+    """Tell the shell of KEPT and the process in front of it to stop, and nothing below: a worker lets its pool finish what is under
+    way, where a signal to the whole group would kill the pool's processes within their tasks."""
+    with suppress(OSError):
+        below = Path(f"/proc/{shell}/task/{shell}/children").read_text(encoding="ascii")
+        for pid in (shell, *map(int, below.split())):
+            os.kill(pid, signal.SIGTERM)
+
+
 def door() -> dict[str, str]:
     """What gives environments addresses of their own, at a free port of this machine; nothing without Envoy. The browser warns
     of the certificate."""
@@ -183,13 +242,18 @@ def door() -> dict[str, str]:
     return {"GPUAAS_DOOR_DOMAIN": f"{DOOR_DOMAIN}:{port}", "GPUAAS_DOOR_BIND": f"127.0.0.1:{port}", **files}
 
 
-def announce(url: str, started: float) -> None:
-    """Say where it is and how to get in, once it answers."""
-    if not wait_for(url + "/accounts/login/", WEB_SECONDS):
-        print(
-            f"The portal does not answer at {url} after {WEB_SECONDS:.0f} s; see the lines above.", flush=True
-        )
-        return
+def announce(url: str, started: float, over: threading.Event) -> None:
+    """Say where it is and how to get in, once it answers, however late that is; once that it is late."""
+    late_at = time.monotonic() + LATE_SECONDS
+    while not web_answers(url + "/accounts/login/"):
+        if over.wait(ANSWER_SECONDS):
+            return
+        if time.monotonic() > late_at:
+            late_at = math.inf
+            print(
+                f"{url} does not answer yet. As soon as it does, this is shown here, with the logins.",
+                flush=True,
+            )
     lines = [
         "",
         f"  gpuaas is ready at {url} ({time.monotonic() - started:.0f} s)",
@@ -205,17 +269,12 @@ def announce(url: str, started: float) -> None:
     print("\n".join(lines), flush=True)
 
 
-def wait_for(url: str, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        try:
-            with urllib.request.urlopen(url, timeout=5):
-                return True
-        except urllib.error.HTTPError:
-            return False
-        except OSError:
-            time.sleep(0.2)
-    return False
+def web_answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except (OSError, HTTPException):
+        return False
 
 
 def running() -> str | None:
@@ -235,11 +294,14 @@ def reset() -> int:
     if running():
         print("Stop the demo first (Ctrl-C in its terminal).")
         return 1
-    redis.stop(FOLDER / "redis")
-    postgres.stop(FOLDER / "postgres")
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    forget()
     print("The demo's data is gone.")
     return 0
+
+
+def forget() -> None:
+    demo_stop()
+    shutil.rmtree(FOLDER, ignore_errors=True)
 
 
 def lab() -> int:
@@ -262,8 +324,10 @@ def lab() -> int:
     return 0
 
 
-def manage(*arguments: str) -> None:
-    subprocess.run([sys.executable, "manage.py", *arguments], check=True)
+def python(*arguments: str) -> None:
+    """In a session of its own, where the terminal's Ctrl-C does not reach it: it ends with us, without a traceback."""
+    if subprocess.run([sys.executable, *arguments], check=False, start_new_session=True).returncode:
+        sys.exit(f"{' '.join(arguments)} failed: the lines above say why.")
 
 
 if __name__ == "__main__":

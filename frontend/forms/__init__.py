@@ -86,9 +86,11 @@ def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> Non
 
 
 def sentence_of(text: str) -> str:
-    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is."""
+    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is, and so does the name of a
+    file or a field, such as old.csv:3."""
     first = text.partition(" ")[0]
-    sentence = text if first != first.lower() else text[:1].upper() + text[1:]
+    as_it_is = first != first.lower() or "." in first[:-1]
+    sentence = text if as_it_is else text[:1].upper() + text[1:]
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 

@@ -44,6 +44,11 @@ class Declared:
             if leaf.kind is FieldKind.DOCUMENT:
                 yield _file(name), True
 
+    @property
+    def unread(self) -> bool:
+        """Whether some of it could not be read, so that there is nothing to judge."""
+        return any(name in self.form.errors for name, _ in self._shown())
+
     def read(self) -> Document:
         """What was entered, without empty fields. Errors are added to their fields."""
         posted = {name: self._posted(leaf) for name, leaf in self.leaves.items()}
@@ -112,6 +117,10 @@ class AnyObject:
     @property
     def fields(self) -> list[tuple[forms.BoundField, bool]]:
         return [(self.form["text"], True)]
+
+    @property
+    def unread(self) -> bool:
+        return "text" in self.form.errors
 
     def read(self) -> Document:
         found = self.form.cleaned_data.get("text") or {}

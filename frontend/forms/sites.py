@@ -1,12 +1,13 @@
 """Sites, as operators attach them: what every site has, and what its driver declares."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django import forms
 
-from frontend.forms import WHOLE, Form, RequiredText, refuse
+from frontend.forms import WHOLE, Form, RequiredText, refuse, refuse_readable
 from frontend.forms.declared import AnyObject, Declared, shown
+from gpuaas.catalog.services import site_wrong
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.providers.base import DriverKind
@@ -55,25 +56,42 @@ class SiteForm(Form):
         self.options = Declared(self, kind.options, at=OPTIONS) if kind.options else None
 
     def clean(self) -> dict[str, Any]:
+        """What cannot be read and what the service would refuse are named at once."""
         found = super().clean() or {}
         self.given = {
             CREDENTIALS: self.credentials.read(),
             OPTIONS: self.options.read() if self.options else {},
         }
+        if "driver" not in self.errors:
+            self.tell(site_wrong(**self.values()))
         return found
 
     def values(self) -> dict[str, Any]:
-        """As the service takes them."""
-        return {**{name: self.cleaned_data[name] for name in self.own}, **self.given}
+        """As the service takes them; what could not be read has its usual value."""
+        usual = {name: self.fields[name].initial or "" for name in self.own}
+        return {
+            **usual,
+            **{name: self.cleaned_data[name] for name in self.own if name in self.cleaned_data},
+            **self.given,
+        }
 
     def refuse(self, error: Invalid) -> None:
+        if error.fields:
+            self.tell(error.fields)
+        else:
+            refuse(self, error)
+
+    def tell(self, wrong: Mapping[str, list[str]]) -> None:
+        """Beside each field that could be read."""
         parts = {CREDENTIALS: self.credentials, OPTIONS: self.options}
-        for name, part in parts.items():
-            own = {key: messages for key, messages in error.fields.items() if key.partition(".")[0] == name}
-            if part is not None and own:
-                part.refuse(own)
-                return
-        refuse(self, error)
+        read = {name for name, part in parts.items() if part is not None and not part.unread}
+        for key, sentences in wrong.items():
+            name = key.partition(".")[0]
+            part = parts.get(name)
+            if part is None:
+                refuse_readable(self, {key: sentences})
+            elif name in read:
+                part.refuse({key: sentences})
 
 
 class CredentialsForm(Form):

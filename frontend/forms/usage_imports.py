@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 
+from billing.files import file_name
 from frontend.forms import Form
 from gpuaas.metering.imports import LONGEST_NAME, Overlap
 
@@ -13,10 +14,11 @@ LARGEST = 1_000_000  # bytes: it travels once more with the answer to the questi
 
 
 class UsageImportForm(Form):
-    """`content` is the file of a preview, sent again with the answer."""
+    """`content` is the file of a preview, sent again with the answer, and `called` its name."""
 
     file = forms.FileField(label="File", error_messages={"required": "Choose a usage.csv."})
     content = forms.CharField(required=False, widget=forms.HiddenInput, strip=False)
+    called = forms.CharField(required=False, widget=forms.HiddenInput)
     name = forms.CharField(label="Name", max_length=LONGEST_NAME, required=False)
     overlap_file = forms.BooleanField(label="Rows of the file may overlap each other", required=False)
     overlap_imports = forms.BooleanField(label="Rows may overlap other imports", required=False)
@@ -35,7 +37,7 @@ class UsageImportForm(Form):
         if uploaded is not None and uploaded.size > LARGEST:
             self.add_error("file", f"The file is larger than {LARGEST:,} bytes. Use manage.py usage_import.")
         elif uploaded is not None:
-            found["data"] = uploaded.read()
+            found["data"], found["called"] = uploaded.read(), uploaded.name
         else:
             try:
                 found["data"] = b64decode(found.get("content", ""), validate=True)
@@ -59,4 +61,5 @@ class UsageImportForm(Form):
         ticked = [
             (name, "on") for name in ("reopen", *(f"overlap_{kind.value}" for kind in Overlap)) if given[name]
         ]
-        return [("content", b64encode(given["data"]).decode()), ("name", given["name"]), *ticked]
+        file = [("content", b64encode(given["data"]).decode()), ("called", file_name(given["called"]))]
+        return [*file, ("name", given["name"]), *ticked]

@@ -4,14 +4,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
+from django.core.exceptions import ValidationError
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set, counts_of
+from frontend import formats
+from frontend.forms import WHOLE, Form, RequiredText, choices_set, counts_of, sentence_of
 from frontend.forms.lease import LeaseForm, moment_field, moment_typed
 from frontend.presenters.tuning import PLACEMENTS
 from gpuaas.catalog.selectors import storage_classes_sold
 from gpuaas.core import clock
+from gpuaas.core.errors import Invalid
 from gpuaas.lifecycle.grants import lifetime_max
-from gpuaas.lifecycle.lease import LEASE_MAX
+from gpuaas.lifecycle.lease import LEASE_MAX, lease_validate
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import AccessRole
@@ -20,6 +23,7 @@ from quotas.resources import STORAGE
 LIFETIMES = (1, 8, 24)
 COUNT_MAX = 1000
 STORAGE_MAX = 1_000_000
+UNCHANGED = "unchanged"
 
 
 class RequestForm(LeaseForm):
@@ -105,11 +109,19 @@ class RequestForm(LeaseForm):
         return [self[name] for name in ("storage_gib", *classes, "placement", "name", "members")]
 
 
+def _bounded(label: str, most: int, sentence: str, **given: Any) -> forms.IntegerField:
+    """A whole number from 0, each refusal of which names both bounds."""
+    errors = dict.fromkeys(("required", "invalid", "min_value", "max_value"), sentence)
+    return forms.IntegerField(label=label, min_value=0, max_value=most, error_messages=errors, **given)
+
+
 class ResizeForm(Form):
     """One count per flavor of the workspace, and its storage, by class where its site sells classes. `back`: starts from the
     confirmed size, not the requested one."""
 
-    storage_gib = forms.IntegerField(label="Shared storage", required=False)
+    storage_gib = _bounded(
+        "Shared storage", STORAGE_MAX, f"Enter a whole number of GiB from 0 to {STORAGE_MAX:,}."
+    )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
     def __init__(self, *args: Any, workspace: Workspace, back: bool = False, **kwargs: Any) -> None:
@@ -118,21 +130,23 @@ class ResizeForm(Form):
         self.fields["storage_gib"].initial = workspace.storage_gib
         self.fields["version"].initial = workspace.version
         for item in self.items:
-            self.fields[self.key(item.flavor.slug)] = forms.IntegerField(
-                label=item.flavor.name,
+            self.fields[self.key(item.flavor.slug)] = _bounded(
+                item.flavor.name,
+                COUNT_MAX,
+                f"Enter a whole number from 0 to {COUNT_MAX:,}.",
                 initial=item.confirmed if back else item.count,
-                error_messages=WHOLE,
             )
         held = {row.storage_class.slug: row for row in workspace.storage.all()}
         sold = storage_classes_sold().filter(site=workspace.site_id).values_list("slug", flat=True)
         self.slugs = sorted({*held, *sold})
         for slug in self.slugs:
             row = held.get(slug)
-            self.fields[self.class_key(slug)] = forms.IntegerField(
-                label=f"Storage {slug}",
+            self.fields[self.class_key(slug)] = _bounded(
+                f"Storage {slug}",
+                STORAGE_MAX,
+                f"Enter a whole number of GiB from 1 to {STORAGE_MAX:,}, or 0 for none.",
                 initial=0 if row is None else row.confirmed if back else row.gib,
                 required=False,
-                error_messages={"invalid": "Enter a whole number of GiB."},
             )
 
     @staticmethod
@@ -201,7 +215,7 @@ class RobotForm(Form):
 
 
 class ExtendForm(Form):
-    """`ends_at`: the current end: the initial value, and the earliest new one."""
+    """`ends_at`: the current end: the initial value, which is refused as UNCHANGED, and the earliest new one."""
 
     until = moment_field(label="New end of the lease", error_messages={"required": "Choose a date and time."})
 
@@ -213,6 +227,22 @@ class ExtendForm(Form):
             "min": moment_typed(max(ends_at, clock.now())),
             "max": moment_typed(clock.now() + LEASE_MAX),
         }
+        self.ends_at = ends_at
+
+    def clean_until(self) -> datetime:
+        until: datetime = self.cleaned_data["until"]
+        now, ends_at = clock.now(), self.ends_at
+        if until == ends_at.replace(second=0, microsecond=0):
+            raise ValidationError("The lease ends then already. Choose a later time.", UNCHANGED)
+        try:
+            lease_validate(until, now=now)
+            problem = "" if until > ends_at else "Choose a time after the current end of the lease."
+        except Invalid as error:
+            problem = sentence_of(error.fields["lease_ends_at"][0])
+        if problem:
+            bounds = f"{formats.when(max(ends_at, now))} and until {formats.when(now + LEASE_MAX)}"
+            raise ValidationError(f"{problem} It must be after {bounds}.")
+        return until
 
 
 class MemberForm(Form):

@@ -146,24 +146,14 @@ def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: s
         return Notice(
             Tone.BAD, f"{unit} at {check.scope_name} is reserved", formats.local_times(check.reserved_because)
         )
-    actions = (Action(f"Set count to {most}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
-    if check.scope is Scope.SITE:
-        title = f"{check.scope_name} has {check.left} {unit} left"
-        text = f"Requested: {check.asked:,}. The site can sell {check.limit or 0:,} in total."
-        return Notice(Tone.BAD, title, text, actions)
-    if not check.limit:
-        title = f"{check.scope_name} has no limit set for {unit}"
-        return Notice(
-            Tone.BAD, title, "Without a limit, none can be used. Ask an operator to set one.", actions
-        )
-    text = f"Held: {check.used:,}. Requested: {check.asked:,}. Available: {check.left:,}."
-    return Notice(Tone.BAD, f"{check.scope_name} may hold at most {check.limit:,} {unit}", text, actions)
+    actions = (Action(f"Set count to {most:,}", post=f"{take_url}?take={most}"),) if most >= 1 else ()
+    return Notice(Tone.BAD, check.title(unit), check.numbers, actions)
 
 
 def _granted(flavor: Flavor, count: int) -> Notice:
     block = flavor.pool.largest_block
     if count * flavor.gpus > block:
-        text = f"No node has more than {block} that are not in use, so a job of {count * flavor.gpus} GPUs spans nodes."
+        text = f"No node has more than {block:,} that are not in use, so a job of {count * flavor.gpus:,} GPUs spans nodes."
         return Notice(Tone.WARN, "Available on more than one node", text)
     return Notice(Tone.OK, "Available now", "The request fits within limits and capacity.")
 
@@ -268,7 +258,7 @@ def price_line(line: QuoteLine, currency: str) -> PriceLine:
 
 
 def _creates(asked: Asked, flavor: Flavor, count: int) -> tuple[Creation, ...]:
-    amounts = f"{count * flavor.gpus} {flavor.pool.gpu_type.name}, {count * flavor.vcpus} vCPU"
+    amounts = f"{count * flavor.gpus:,} {flavor.pool.gpu_type.name}, {count * flavor.vcpus:,} vCPU"
     memory = f"{count * flavor.memory_gib:,} GiB"
     made = [
         Creation("folder", words_of(flavor.pool.site).space.capitalize(), f"gpu-…-{asked.name or 'name'}"),

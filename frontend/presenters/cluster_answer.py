@@ -69,23 +69,7 @@ def _notice(plan: Plan) -> Notice:
     check = preview.refusals[0]
     rest = len(preview.refusals) - 1
     more = f" {rest} more limit{' is' if rest == 1 else 's are'} exceeded." if rest else ""
-    return Notice(Tone.BAD, refusal_title(check), f"{refusal_text(check)}{more}")
-
-
-def refusal_title(check: Check) -> str:
-    unit = resource_unit(check.resource)
-    if check.scope is Scope.SITE:
-        return f"{check.scope_name} has {check.left or 0:,} {unit} left"
-    if not check.limit:
-        return f"{check.scope_name} has no limit set for {unit}"
-    return f"{check.scope_name} may hold at most {check.limit:,} {unit}"
-
-
-def refusal_text(check: Check) -> str:
-    if check.scope is not Scope.SITE and not check.limit:
-        return "Without a limit, none can be used. Ask an operator to set one."
-    short = check.asked - (check.left or 0)
-    return f"Held: {check.used:,}. Requested: {check.asked:,}. Too many: {short:,}."
+    return Notice(Tone.BAD, check.title(), f"{check.numbers}{more}")
 
 
 def meters_of(checks: tuple[Check, ...]) -> tuple[Meter, ...]:

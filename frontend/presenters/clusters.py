@@ -176,13 +176,13 @@ def urls_of(cluster: Cluster) -> dict[str, str]:
 def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:
     allowed = held.allowed_now(cluster)
     change = here.can(Permission.WORKSPACE_CREATE)
-    scale = Verb.RESIZE in allowed
+    why_not = held.why_not(cluster, Verb.RESIZE)
     return Rights(
         **held.rights_facts(allowed, here),
-        scale=change and scale,
-        upgrade=change and Verb.UPGRADE in allowed,
+        scale=change and not why_not,
+        upgrade=change and not held.why_not(cluster, Verb.UPGRADE),
         access=here.can(Permission.WORKSPACE_ACCESS) and Verb.ENTER in allowed,
-        why_not="" if scale else f"It cannot be scaled while it is {held.look_of(cluster)[1].lower()}.",
+        why_not=why_not,
     )
 
 

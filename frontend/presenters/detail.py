@@ -14,7 +14,7 @@ from frontend.presenters import access, cost, drift, events, held, money, operat
 from frontend.presenters.machines import machine_pods
 from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
-from frontend.presenters.rights import Rights, is_open, rights_of
+from frontend.presenters.rights import Rights, is_open, rights_of, why_no_resize
 from frontend.presenters.sleep import Sleep, after_lease, sleep_of
 from frontend.presenters.words import Words, words_of
 from gpuaas.core.looks import Tone
@@ -149,7 +149,8 @@ def _failure(workspace: Workspace) -> Notice | None:
     if workspace.state != S.FAILED:
         return None
     text = workspace.failure or "The site rejected the request."
-    return Notice(Tone.BAD, "The last change failed", f"{text} Try again, resize or delete the workspace.")
+    ways = "Try again or delete" if why_no_resize(workspace) else "Try again, resize or delete"
+    return Notice(Tone.BAD, "The last change failed", f"{text} {ways} the workspace.")
 
 
 def _cost(workspace: Workspace, here: ProjectPlace, now: datetime) -> cost.CostCard | None:

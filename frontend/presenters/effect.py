@@ -14,15 +14,16 @@ from frontend.components import Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import money
-from frontend.presenters.cluster_answer import meters_of, refusal_text, refusal_title
+from frontend.presenters.cluster_answer import meters_of
 from frontend.presenters.cost import classes_of
-from frontend.presenters.held import Held, kind_of
+from frontend.presenters.held import Held, kind_of, why_not
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.clusters.services import Draft, scale_preview
 from gpuaas.clusters.services import resume_preview as cluster_resume_preview
 from gpuaas.core.errors import Invalid
 from gpuaas.core.looks import Tone
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
 from quotas.amounts import amounts_of
@@ -47,6 +48,8 @@ class Effect:
 
 
 def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
+    if verb in {RESUME, RETRY} and (why := why_not(row, Verb(verb))):
+        return Effect(Notice(Tone.WARN, "This cannot be done now", why), blocked=why)
     facts, notes = _money(row, verb) if here.can(Permission.BILLING_VIEW) else ((), ())
     if verb == RESUME:
         preview = _resumed(row)
@@ -153,7 +156,7 @@ def verdict(
     check = preview.refusals[0]
     if check.reserved_because:
         return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
-    return Notice(Tone.BAD, refusal_title(check), refusal_text(check))
+    return Notice(Tone.BAD, check.title(), check.numbers)
 
 
 def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -> None:
@@ -161,7 +164,7 @@ def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -
     for check in preview.refusals if form.is_bound else ():
         name = fields.get(check.resource, "")
         if name and name not in form.errors:
-            form.add_error(name, f"{refusal_title(check)}. {refusal_text(check)}")
+            form.add_error(name, f"{check.title()}. {check.numbers}")
 
 
 def _resumed(row: Held) -> Preview:

@@ -9,15 +9,11 @@ from billing.held import what_if
 from billing.quotes import Quote, QuoteItem
 from frontend import formats
 from frontend.components import Fact, Notice
-from frontend.forms import sentence_of
-from frontend.forms.workspaces import ExtendForm
+from frontend.forms.workspaces import UNCHANGED, ExtendForm
 from frontend.place import ProjectPlace
 from frontend.presenters import money
 from gpuaas.clusters.models import Cluster
-from gpuaas.core import clock
-from gpuaas.core.errors import Invalid
 from gpuaas.core.looks import Tone
-from gpuaas.lifecycle.lease import lease_validate
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.roles import Permission
@@ -57,20 +53,14 @@ def cluster_extension(row: Cluster, form: ExtendForm, here: ProjectPlace) -> Ext
 
 
 def _extension(form: ExtendForm, ends_at: datetime, here: ProjectPlace, ends: Ends) -> Extension:
-    if not form.is_valid():
-        error = str(next(iter(form.errors.values()))[0])
-        return Extension(
-            Notice(Tone.WARN, "Check your input", error), blocked="The form is not complete yet."
-        )
-    until = form.cleaned_data["until"]
-    if until == ends_at.replace(second=0, microsecond=0):
+    if form.has_error("until", UNCHANGED):
+        del form.errors["until"]
         notice = Notice(Tone.WAIT, "No change yet", "Choose a later date or time to see the cost.")
         return Extension(notice, blocked="Nothing has changed yet.")
-    problem = _problem(until, ends_at)
-    if problem:
-        return Extension(
-            Notice(Tone.WARN, "Choose another time", problem), blocked="The form is not complete yet."
-        )
+    if not form.is_valid():
+        notice = Notice(Tone.WARN, "Check your input", "The reason stands beside the new end.")
+        return Extension(notice, blocked="The form is not complete yet.")
+    until = form.cleaned_data["until"]
     longer = formats.duration(until - ends_at)
     facts: tuple[Fact, ...] = ()
     notes: tuple[str, ...] = ()
@@ -79,14 +69,6 @@ def _extension(form: ExtendForm, ends_at: datetime, here: ProjectPlace, ends: En
             facts, notes = _priced(*ends(until))
     notice = Notice(Tone.OK, f"{longer} longer", f"The lease then ends {formats.when(until, here.zone)}.")
     return Extension(notice, facts, notes)
-
-
-def _problem(until: datetime, ends_at: datetime) -> str:
-    try:
-        lease_validate(until, now=clock.now())
-    except Invalid as error:
-        return sentence_of(error.fields["lease_ends_at"][0])
-    return "" if until > ends_at else "Choose a time after the current end of the lease."
 
 
 def _priced(now: Quote, then: Quote) -> tuple[tuple[Fact, ...], tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from frontend import formats
+from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from gpuaas.clusters import states as cluster_states
 from gpuaas.clusters.models import Cluster
@@ -131,6 +132,12 @@ def row_facts(row: Held, *, now: datetime) -> dict[str, Any]:
 def allowed_now(row: Shown) -> frozenset[Verb]:
     kind = kind_of(row)
     return frozenset(verb for verb in states_of(row).ALLOWED if kind.may(row, verb))
+
+
+def why_not(row: Shown, verb: Verb) -> str:
+    """Why that cannot be asked for now, as a sentence; "" where it can be."""
+    why = kind_of(row).why_not_now(row, verb)
+    return sentence_of(why) if why else ""
 
 
 def rights_facts(allowed: frozenset[Verb], here: ProjectPlace) -> dict[str, bool]:

@@ -49,7 +49,7 @@ def fields_of(row: Environment | Job) -> dict[str, Any]:
         "word": word,
         "workspace": row.workspace.name,
         "gpus": gpus_of(row),
-        "size": f"{row.vcpus} vCPU · {row.memory_gib} GiB",
+        "size": f"{row.vcpus:,} vCPU · {row.memory_gib:,} GiB",
         "created_by": row.created_by.username,
         "created_at": row.created_at,
     }

@@ -17,6 +17,7 @@ from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
+from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
@@ -31,6 +32,9 @@ TASK_TONES = {
     TaskState.ENDED: Tone.OFF,
     TaskState.SUCCEEDED: Tone.OK,
 }
+
+
+FOLLOWED = frozenset({TaskState.WAITING, TaskState.RUNNING})
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,20 @@ class Page:
     facts: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     log: JobLog | TaskLog | None
+    no_log: str
     task: int | None
+    followed: int | None
     progress: Meter | None
     files: tuple[tuple[str, tuple[Meter, ...]], ...]
+
+    @property
+    def following(self) -> str:
+        return "" if self.followed is None else f"Task {self.followed} is followed; one is at a time."
 
 
 @dataclass(frozen=True)
 class TaskRow:
-    """log_url: "" where it is not kept; follows: whether it can be asked for."""
+    """log_url: "" where it is not kept; follows: whether it can be asked for; followed: whether it was."""
 
     number: int
     tone: Tone
@@ -78,6 +88,7 @@ class TaskRow:
     reason: str
     log_url: str
     follows: bool
+    followed: bool
 
     @property
     def follow(self) -> str:
@@ -110,7 +121,9 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=log,
+        no_log=_no_log(row, chosen),
         task=chosen if row.tasks > 1 else None,
+        followed=row.followed if may.follow else None,
         progress=_progress(row) if row.tasks > 1 else None,
         files=tuple((str(way.label), found) for way in Way if (found := _files(row, way))),
     )
@@ -134,10 +147,22 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
             exit_code=task.exit_code,
             reason=task.reason,
             log_url=f"{held.url_of(row)}?task={task.number}" if task.number in kept else "",
-            follows=page.may.follow and task.state in {TaskState.WAITING, TaskState.RUNNING},
+            follows=page.may.follow and task.number != row.followed and task.state in FOLLOWED,
+            followed=task.number == page.followed and task.state in FOLLOWED,
         )
         for task in tasks
     ]
+
+
+def _no_log(row: Job, task: int | None) -> str:
+    """Why there is none of it, and what a reader can do."""
+    if row.state in ENDED or row.state == S.DELETING:
+        return "nothing of it was taken before it ended."
+    if row.tasks == 1 or not held.kind_of(row).may(row, Verb.RUN):
+        return "nothing has been written yet."
+    if task == row.followed:
+        return "nothing has been taken of it yet. It is followed, so its log is taken as soon as it writes something."
+    return "nothing has been taken of it. Follow it below to have its log taken while it runs."
 
 
 def _files(row: Job, way: Way) -> tuple[Meter, ...]:
@@ -197,7 +222,7 @@ def _notice(row: Job) -> Notice | None:
     if row.state == S.QUEUED:
         place = position_of(row)
         title = f"Number {place} in the queue of {row.workspace.name}"
-        return Notice(Tone.WAIT, title, sentence_of(row.waiting or "it starts once what it asks for is free"))
+        return Notice(Tone.WAIT, title, sentence_of(row.waiting or _waits(row, place)))
     if row.waiting:
         return Notice(Tone.WAIT, "It waits", sentence_of(row.waiting))
     if not row.failure or row.state == S.DELETED:
@@ -205,6 +230,15 @@ def _notice(row: Job) -> Notice | None:
     if row.outcome == S.CANCELLED:
         return Notice(Tone.OFF, "It was cancelled", sentence_of(row.failure))
     return Notice(Tone.BAD, f"It failed: {row.cause}" if row.cause else "It failed", sentence_of(row.failure))
+
+
+def _waits(row: Job, place: int | None) -> str:
+    """Until the queue has looked at it."""
+    if place != 1:
+        return BEHIND
+    gpus = f"{row.takes['gpus']:,} GPUs, " if row.gpus else ""
+    cpus, memory = row.takes["vcpus"], row.takes["memory_gib"]
+    return f"it starts once {gpus}{cpus:,} vCPU and {memory:,} GiB are free in {row.workspace.name}"
 
 
 def _facts(row: Job) -> tuple[Fact, ...]:
@@ -215,7 +249,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
         *_tasks_facts(row),
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
-        Fact(f"vCPU and memory{of_each}", f"{row.vcpus} vCPU, {row.memory_gib} GiB"),
+        Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),

@@ -244,7 +244,7 @@ def gives(room: selectors.FlavorRoom) -> str:
     flavor = room.flavor
     disk = f", {flavor.disk_gib} GiB disk" if flavor.disk_gib else ""
     gpu = flavor.pool.gpu_type.name
-    return f"{flavor.gpus} × {gpu}, {flavor.vcpus} vCPU, {flavor.memory_gib} GiB{disk}"
+    return f"{flavor.gpus} × {gpu}, {flavor.vcpus:,} vCPU, {flavor.memory_gib:,} GiB{disk}"
 
 
 def _room(room: selectors.FlavorRoom) -> RoomRow:

@@ -135,7 +135,7 @@ def _offer(
     kind, pool = flavor.pool.gpu_type, flavor.pool
     line = lines.get(gpu_resource(kind.slug))
     price, meter = gpu_price(prices, flavor.pk)
-    size = f"with {flavor.vcpus} vCPU, {flavor.memory_gib} GiB"
+    size = f"with {flavor.vcpus:,} vCPU, {flavor.memory_gib:,} GiB"
     disk = f", {flavor.disk_gib} GB disk" if flavor.disk_gib else ""
     more = f", {flavor.gpus} GPUs" if flavor.gpus > 1 else ""
     return Offer(

@@ -34,15 +34,15 @@ def rights_of(workspace: Workspace, here: ProjectPlace) -> Rights:
     change = here.can(Permission.WORKSPACE_CREATE)
     staying = Verb.MANAGE in allowed
     replaces_resize = change and resize_waits(workspace=workspace)
-    still = Verb.RESIZE in allowed and (workspace.state != S.RESIZING or replaces_resize)
+    reason = why_no_resize(workspace)
     return Rights(
         **held.rights_facts(allowed, here),
-        resize=change and still,
+        resize=change and not reason,
         access=Verb.ENTER in allowed and workspace_role(actor=here.actor, workspace=workspace) is not None,
         members=may_manage_members(members, here) and staying,
         drift=change and staying and workspace.ready_at is not None,
         audit=here.can(Permission.AUDIT_VIEW),
-        resize_reason="" if still else _why_no_resize(workspace),
+        resize_reason=reason,
         replaces_resize=replaces_resize,
     )
 
@@ -51,7 +51,10 @@ def is_open(workspace: Workspace) -> bool:
     return WORKSPACE.may(workspace, Verb.ENTER)
 
 
-def _why_no_resize(workspace: Workspace) -> str:
+def why_no_resize(workspace: Workspace) -> str:
+    """A sentence that stands beside what would be refused; "" where it can be resized."""
     if workspace.state in {S.SUSPENDED, S.FAILED} and workspace.suspended_at is not None:
         return "Resume the workspace first."
-    return f"It cannot be resized while it is {held.look_of(workspace)[1].lower()}."
+    if workspace.state == S.RESIZING and not resize_waits(workspace=workspace):
+        return "Another resize is running. Try again when it is done."
+    return held.why_not(workspace, Verb.RESIZE)

@@ -24,7 +24,7 @@ from frontend.place import ProjectPlace
 from frontend.presenters.cluster_access import revoke_url_of
 from frontend.presenters.cluster_answer import meters_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
-from frontend.presenters.held import url_of
+from frontend.presenters.held import url_of, why_not
 from frontend.views.clusters import cluster_action, cluster_page, draw, trail
 from frontend.views.workspace_access import lifetime_of
 from gpuaas.clusters import services
@@ -33,6 +33,7 @@ from gpuaas.clusters.selectors import definition_of, grantee_get, releases_offer
 from gpuaas.clusters.services import scale_preview, scale_warnings
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Access, AccessKind
 from tenants.roles import Permission
 
@@ -75,6 +76,8 @@ def scale_effect(request: HttpRequest, here: ProjectPlace, row: Cluster) -> Http
 
 def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]:
     """What the new counts ask of limits and capacity on top of what is held, what they end and what they cost per hour."""
+    if why := why_not(row, Verb.RESIZE):
+        return {"notice": Notice(Tone.WARN, "It cannot be scaled now", why), "blocked": why}
     if form.is_bound and not form.is_valid():
         notice = Notice(Tone.WARN, "Check your input", "Enter whole numbers.")
         return {"notice": notice, "blocked": "The form is not complete yet."}

@@ -107,13 +107,15 @@ def extend(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> 
 def extend_effect(kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     """What the end that is typed would cost; nothing is changed."""
     form = ExtendForm(request.POST, ends_at=row.lease_ends_at)
-    context = {"extension": kind.extension(row, form, here)}
+    context = {"extension": kind.extension(row, form, here), "form": form}
     return render(request, "components/extend_effect.html", context)
 
 
 def effect(verb: str, kind: Pages[R], request: HttpRequest, here: ProjectPlace, row: R) -> HttpResponse:
     """What the button of that dialog would change of limits and price; nothing is changed."""
-    context = {"effect": effects.effect_of(row, verb, here), "verb": verb, "label": f"Resume {kind.noun}"}
+    labels = {effects.RESUME: f"Resume {kind.noun}", effects.RETRY: "Try again"}
+    button = {"label": labels[verb], "button": f"{verb}-button"} if verb in labels else {}
+    context = {"effect": effects.effect_of(row, verb, here), **button}
     return render(request, "components/effect.html", context)
 
 

@@ -192,8 +192,10 @@ def follow(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBa
     with refusals_shown(request, Conflict, Invalid):
         typed = request.POST.get("task", "")[:9]
         task = int(typed) if typed.isdecimal() else -1
-        services.job_follow(actor=here.actor, job=row, task=task)
+        before, now = row.followed, services.job_follow(actor=here.actor, job=row, task=task).followed
         words = f"The log of task {task} is taken at the next look, and from then on."
+        if before is not None and before != now:
+            words += f" One task is followed at a time: task {before} no longer is."
         return done(request, words, f"{held.url_of(row)}?task={task}")
     return _draw(request, here, row)
 

@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from billing.months import month_of, month_parse
+from billing.months import month_of
 from billing.selectors import statement
 from frontend.forms.projects import OrganizationMemberForm, ProjectForm
 from frontend.frame import checked, done, refusals_on, sent, undo_by
-from frontend.lists import Column, Listing, find, list_page, named
+from frontend.lists import Column, Listing, find, list_page, month_named, named
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money
@@ -126,7 +126,7 @@ def member_remove(request: HttpRequest, here: OrganizationPlace, user: uuid.UUID
 
 @organization_page(Permission.BILLING_VIEW)
 def organization_statement(request: HttpRequest, here: OrganizationPlace, month: str) -> HttpResponse:
-    sheet = statement(**here.given, month=month_parse(month), now=here.now)
+    sheet = statement(**here.given, month=month_named(month), now=here.now)
     slug = here.organization.slug
     home = reverse("frontend:projects", args=[slug])
     context = {

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -10,12 +11,13 @@ from billing.held import what_if
 from billing.quotes import QuoteItem
 from frontend.components import Meter, Notice
 from frontend.forms.workspaces import ResizeForm
-from frontend.frame import draw_page, number_of, posted, refusals_on
+from frontend.frame import draw_page, posted, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines, classes_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
+from frontend.presenters.rights import why_no_resize
 from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
@@ -26,8 +28,6 @@ from gpuaas.workspaces.services import workspace_resize
 from quotas.resources import resource_unit
 from quotas.selectors import admission_preview
 from tenants.roles import Permission
-
-MOST = 1000
 
 
 @workspace_page(Permission.WORKSPACE_CREATE)
@@ -66,15 +66,14 @@ def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
-    items = [(item, _count(form, item.flavor.slug)) for item in form.items]
-    storage = _value(form, "storage_gib", row.storage_gib)
-    classes = {slug: _class(form, slug) for slug in form.slugs}
+    if why := why_no_resize(row):
+        return {"notice": Notice(Tone.WARN, "It cannot be resized now", why), "blocked": why}
+    items = [(item, _value(form, form.key(item.flavor.slug))) for item in form.items]
+    storage = _value(form, "storage_gib")
+    classes = {slug: _value(form, form.class_key(slug)) for slug in form.slugs}
     if storage is None or None in classes.values() or any(count is None for _, count in items):
-        message = "Enter whole numbers from 0 to 1,000."
-        return {
-            "notice": Notice(Tone.WARN, "Check your input", message),
-            "blocked": "The form is not complete yet.",
-        }
+        notice = Notice(Tone.WARN, "Check your input", "What is wrong stands beside its field.")
+        return {"notice": notice, "blocked": "The form is not complete yet."}
     by_class = {slug: gib for slug, gib in classes.items() if gib}
     wanted = [(item.flavor, count) for item, count in items if count]
     asked, now_held = _held(row, form)
@@ -123,21 +122,13 @@ def _money(
     return PriceChange(found, change_lines(found))
 
 
-def _count(form: ResizeForm, slug: str) -> int | None:
-    name = form.key(slug)
-    return _value(form, name, form.fields[name].initial, most=MOST)
-
-
-def _class(form: ResizeForm, slug: str) -> int | None:
-    name = form.class_key(slug)
-    if form.is_bound and not str(form.data.get(name, "")).strip():
-        return 0
-    return _value(form, name, form.fields[name].initial)
-
-
-def _value(form: ResizeForm, name: str, held: int, most: int = 1_000_000) -> int | None:
-    """As typed so far; None where it cannot be read."""
+def _value(form: ResizeForm, name: str) -> int | None:
+    """As typed so far; None where it cannot be read or is out of bounds. A service's refusal does not change what was typed."""
+    field = form.fields[name]
     if not form.is_bound:
-        return held
-    typed = number_of(str(form.data.get(name, "")).strip())
-    return typed if typed is not None and typed <= most else None
+        return int(field.initial)
+    try:
+        found: int | None = field.clean(form.data.get(name))
+    except ValidationError:
+        return None
+    return found or 0

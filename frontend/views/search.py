@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, JsonResponse
 from django.urls import reverse
 
@@ -18,6 +18,8 @@ from gpuaas.catalog.selectors import nodes_named
 from gpuaas.clusters.selectors import clusters_for
 from gpuaas.clusters.states import LIVE as LIVE_CLUSTERS
 from gpuaas.core.ids import uuid_read
+from gpuaas.environments.selectors import environments_for
+from gpuaas.jobs.selectors import jobs_for
 from gpuaas.workspaces.machines.selectors import machines_seen
 from gpuaas.workspaces.selectors import workspaces_for
 from gpuaas.workspaces.states import LIVE
@@ -44,6 +46,8 @@ def search(request: HttpRequest) -> JsonResponse:
         *_workspaces(place, text),
         *_clusters(place, text),
         *_machines(place, text),
+        *_inside(environments_for(actor=place.actor, search=text), "Environments", "terminal-2"),
+        *_inside(jobs_for(actor=place.actor, search=text), "Jobs", "list-details"),
         *_projects(place, text),
         *_organizations(place, text),
         *_people(place, text),
@@ -76,6 +80,13 @@ def _machines(place: Place, text: str) -> Iterator[Entry]:
         url = reverse("frontend:machine", args=[room.project.slug, room.pk, row.pk])
         note = f"machine of {room.name}, {row.get_state_display().lower()}"
         yield _entry(row.name, note, "Machines", "server", url)
+
+
+def _inside(rows: QuerySet[Any], group: str, icon: str) -> Iterator[Entry]:
+    """Environments or jobs, with the workspace that they are in."""
+    for row in rows[:FOUND]:
+        note = f"{row.project.slug}, in {row.workspace.name}, {held.look_of(row)[1].lower()}"
+        yield _entry(row.name, note, group, icon, held.url_of(row))
 
 
 def _projects(place: Place, text: str) -> Iterator[Entry]:

@@ -13,13 +13,13 @@ from django.urls import reverse
 from billing import exports
 from billing.exports import interval_rows, rows_csv
 from billing.holders import DEAREST
-from billing.months import month_parse, month_span
+from billing.months import month_span
 from billing.selectors import Statement, cost_by_holder_page, month_costs, statement
 from billing.selectors.breakdown import cost_intervals
 from billing.selectors.costs import HolderCost, MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import Column, Listing, list_page, month_asked
+from frontend.lists import Column, Listing, list_page, month_asked, month_named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money
@@ -177,7 +177,7 @@ def usage_csv(request: HttpRequest, here: ProjectPlace) -> StreamingHttpResponse
 
 @project_page(Permission.BILLING_VIEW)
 def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> StreamingHttpResponse:
-    sheet = statement(**here.given, month=month_parse(month), now=here.now)
+    sheet = statement(**here.given, month=month_named(month), now=here.now)
     return csv_streamed(
         request, exports.statement_csv(statement=sheet), name=f"statement-{here.project.slug}-{month}"
     )
@@ -185,7 +185,7 @@ def statement_csv(request: HttpRequest, here: ProjectPlace, month: str) -> Strea
 
 @project_page(Permission.BILLING_VIEW)
 def project_statement(request: HttpRequest, here: ProjectPlace, month: str) -> HttpResponse:
-    first = month_parse(month)
+    first = month_named(month)
     sheet = statement(**here.given, month=first, now=here.now)
     context = {
         "organization": here.project.organization,

@@ -39,7 +39,8 @@ QUOTA_EXAMPLE = OpenApiExample(
     value={
         "error": {
             "code": "quota_exceeded",
-            "message": "the project weather-lm may hold 8 H100 SXM 80 GB; 7 are used, 2 more were requested",
+            "message": "Project weather-lm may hold at most 8 h100-sxm-80gb GPUs. Held: 7. Requested: 2. Available: 1. Request "
+            "fewer, free some, or ask an operator to raise the limit.",
             "detail": {
                 "scope": "project",
                 "resource": "gpu:h100-sxm-80gb",

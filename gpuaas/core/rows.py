@@ -12,7 +12,7 @@ from gpuaas.core.ids import uuid7, uuid_read
 
 Row = TypeVar("Row", bound=models.Model)
 # names of ours at a site have the short id (core/ids.py) in them
-AT_SITE = re.compile(r"(?:gpu|c|env)-([0-9a-f]{8})-")
+AT_SITE = re.compile(r"(?:gpu|c|env|job)-([0-9a-f]{8})-")
 
 
 class Identified(models.Model):

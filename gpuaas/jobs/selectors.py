@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
+from gpuaas.core.errors import Invalid
 from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
 from gpuaas.jobs.models import DataCredential, Job, JobLog, TaskLog
@@ -82,12 +83,21 @@ def log_of(row: Job, task: int = 0) -> JobLog | TaskLog | None:
 
 
 def log_chosen(row: Job, task: int | None = None) -> tuple[int, JobLog | TaskLog | None]:
-    """The log of that task; without one of a task that failed, else of the one that is followed, else of any."""
-    if task is None and row.tasks > 1:
+    """The log of that task; without one of a task that failed, else of the one that is followed, else of any. Raises Invalid on a
+    task that it does not have."""
+    if task is not None:
+        task_require(row, task)
+    elif row.tasks > 1:
         taken, failed = logs_taken(row), ranges_read(row.observed.get("failed", ""))
         best = sorted(taken, key=lambda each: (each not in failed, each != row.followed, each))
         task = next(iter(best), row.followed or 0)
     return task or 0, log_of(row, task or 0)
+
+
+def task_require(row: Job, task: int) -> None:
+    if not 0 <= task < row.tasks:
+        known = f"its tasks are 0 to {row.tasks - 1:,}" if row.tasks > 1 else "its only task is 0"
+        raise Invalid.field("task", known)
 
 
 def logs_taken(row: Job) -> list[int]:

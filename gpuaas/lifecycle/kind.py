@@ -105,8 +105,8 @@ class Kind(Generic[RowT]):
             return found
         if not (verb is Verb.SUSPEND and actor == SYSTEM and self._yields(found)):
             self.require(found, verb)
-        if verb in NEEDS_LEASE and found.lease_ends_at <= clock.now():
-            raise Conflict("the lease has ended: extend it first", detail={"state": found.state})
+        if over := self._lease_over(found, verb):
+            raise Conflict(over, detail={"state": found.state})
         return found
 
     def _yields(self, row: RowT) -> bool:
@@ -137,6 +137,14 @@ class Kind(Generic[RowT]):
         if row.state in rule.states:
             return ""
         return rule.failed(row) if row.state == FAILED and rule.failed else self._while(row)
+
+    def why_not_now(self, row: RowT, verb: Verb) -> str:
+        """What `asked` would refuse it with: because of the state, as `why_not`, or of the lease."""
+        return self.why_not(row, verb) or self._lease_over(row, verb)
+
+    def _lease_over(self, row: RowT, verb: Verb) -> str:
+        over = verb in NEEDS_LEASE and row.lease_ends_at <= clock.now()
+        return "the lease has ended: extend it first" if over else ""
 
     def may(self, row: RowT, verb: Verb) -> bool:
         return not self.why_not(row, verb)

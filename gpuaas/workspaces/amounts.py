@@ -24,8 +24,8 @@ def storage_sum(plain_gib: int, items: Sequence[StorageItem]) -> int:
 
 def words_of(items: Items, *, storage_gib: int, storage: Sequence[StorageItem] = ()) -> str:
     """`2 × H100 SXM, 4 × L40S, 100 GiB storage, 50 GiB fast-ber-1`, at most 200 characters."""
-    parts = [f"{count} × {flavor.name}" for flavor, count in items if count]
+    parts = [f"{count:,} × {flavor.name}" for flavor, count in items if count]
     if storage_gib:
-        parts.append(f"{storage_gib} GiB storage")
-    parts += [f"{gib} GiB {storage_class.slug}" for storage_class, gib in storage]
+        parts.append(f"{storage_gib:,} GiB storage")
+    parts += [f"{gib:,} GiB {storage_class.slug}" for storage_class, gib in storage]
     return ", ".join(parts)[:200]

@@ -149,6 +149,15 @@ def test_what_json_can_and_a_job_cannot_have(
     assert words in refused.error["fields"][field][0]
 
 
+def test_a_task_that_a_job_does_not_have_has_no_log(alices: Caller, workspace: Workspace) -> None:
+    for name, tasks, known in (("many", 30, "its tasks are 0 to 29"), ("one", 1, "its only task is 0")):
+        place = alices.post(HERE, asked(workspace, tasks=tasks) | {"name": name}).headers["Location"]
+        refused = alices.get(f"{place}/log?task=99")
+        assert (refused.status, refused.code) == (400, "invalid")
+        assert refused.error["fields"] == {"task": [known]}
+        assert alices.get(f"{place}/log?task=0").status == 200
+
+
 def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Workspace) -> None:
     fails = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 3 ]; then exit 3; fi"]
     made = alices.post(HERE, asked(workspace, tasks=60, at_once=60, command=fails))

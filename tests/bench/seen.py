@@ -55,7 +55,7 @@ def measure() -> list[Measured]:
         portal = Portal.start(folder / "seen")
         window = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         try:
-            portal.run("-m", "deploy.embedded.demo", "lab", GPUAAS_LAB_KUBECONFIG=str(folder / "lab.yaml"))
+            portal.run("-m", "deploy.demo", "lab", GPUAAS_LAB_KUBECONFIG=str(folder / "lab.yaml"))
             page = window.new_page()
             _sign_in(page, portal)
             return _measured(Tenant(Client(portal, "alice"), folder), Api(kubeconfig), page, portal.url)

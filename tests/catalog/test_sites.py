@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.selectors import site_get_for, sites_for
-from gpuaas.catalog.services import credentials_rotate, site_create, site_update
+from gpuaas.catalog.services import credentials_rotate, site_create, site_update, site_wrong
 from gpuaas.catalog.site import driver_of
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Forbidden, Invalid, NotFound, Permanent
@@ -65,6 +65,18 @@ def test_bad_sites_are_refused(as_olga: Actor, field: str, value: Any) -> None:
         site_create(actor=as_olga, **asked)
     assert field in refused.value.fields
     assert not Site.objects.exists()
+
+
+def test_all_that_is_wrong_with_a_site_is_named_at_once(sealed: Site, as_olga: Actor) -> None:
+    wrong: dict[str, Any] = {"endpoint": "ftp://x", "oversubscription_percent": 0}
+    asked: dict[str, Any] = {"slug": "A B", "name": " ", "credentials": {"a": object()}, **wrong}
+    with pytest.raises(Invalid) as refused:
+        site_create(actor=as_olga, driver="sandbox", **asked)
+    assert set(refused.value.fields) == set(asked)
+    assert site_wrong(driver="sandbox", options={}, **asked) == refused.value.fields
+    with pytest.raises(Invalid) as refused:
+        site_update(actor=as_olga, site=sealed, name="", **wrong)
+    assert set(refused.value.fields) == {"name", *wrong}
 
 
 def test_what_cannot_be_changed(sealed: Site, as_olga: Actor) -> None:

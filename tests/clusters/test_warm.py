@@ -76,7 +76,7 @@ def test_a_refusal_is_said_and_tried_again(
     limits_give(other_project, {H100: 2})
     assert len(kept(pool)) == 1
     pool.refresh_from_db()
-    assert "2 more were requested" in pool.trouble
+    assert "Requested: 2." in pool.trouble
     assert pool.attempts > 0
     limits_give(other_project, {H100: 4})
     assert len(kept(pool)) == 2
@@ -270,7 +270,7 @@ def test_a_claim_is_refused_as_an_order_is_and_leaves_it_waiting(
     (warm,) = kept(pool)
     before = AuditEntry.objects.count()
     limits_give(project, {H100: 1})
-    with pytest.raises(QuotaRefused, match="project weather-lm"):
+    with pytest.raises(QuotaRefused, match="Project weather-lm"):
         order(as_alice, project)
     limits_give(project, {H100: 2})
     hold_set(source="test", scope=HoldScope(project.organization_id), reason="The budget autumn is spent.")

@@ -4,12 +4,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
-from deploy.embedded.environment import ROOT
+from deploy.embedded import demo
+from deploy.embedded.environment import ROOT, DemoEnvironment
 
 # Redis answers as long as the file is there; the one process takes two looks to end.
 DEMO = """
@@ -17,7 +21,7 @@ import sys, time
 from pathlib import Path
 from deploy.embedded import demo, redis
 
-demo.announce = lambda url, started: print("ready", flush=True)
+demo.announce = lambda *_: print("ready", flush=True)
 demo.redis.answers = lambda url: Path(sys.argv[1]).exists()
 demo.redis.start = lambda folder: Path(sys.argv[1]).touch()
 with demo.kept({"GPUAAS_BROKER_URL"}) as over:
@@ -31,7 +35,7 @@ from deploy.embedded import demo
 
 honcho.manager.KILL_WAIT = 0.2
 demo.ENDING_SECONDS = float(sys.argv[2])
-demo.announce = lambda url, started: None
+demo.announce = lambda *_: None
 demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 """
 # The same with one process that takes a second to start, and hears the signal meanwhile as all of the terminal's do.
@@ -42,6 +46,34 @@ import honcho.process
 run = honcho.process.Process.run
 honcho.process.Process.run = lambda self, *args: (time.sleep(self.name == "late"), run(self, *args))
 """
+# What is before the processes, where each step takes as long as it is told to, and the services are words.
+BEFORE = """
+import subprocess, sys
+from types import SimpleNamespace
+from deploy.embedded import demo
+
+def services():
+    subprocess.run(["sh", "-c", "echo begins; sleep 0.5; echo answers"], check=True)
+    return SimpleNamespace(database_url="", redis_url="")
+
+python = demo.python
+demo.python = lambda *words: python("-c", "import sys, time; print(sys.argv, flush=True); time.sleep(60)", *words)
+demo.demo_environment, demo.demo_stop = services, lambda: print("nothing runs", flush=True)
+sys.exit(demo.up())
+"""
+IMPORTS = """
+import builtins, runpy, sys, time
+
+def slowly(name, *args, **named):
+    if name == "deploy.embedded":
+        print("imports", flush=True)
+        time.sleep(60)
+    return known(name, *args, **named)
+
+known, builtins.__import__ = builtins.__import__, slowly
+sys.argv = ["demo", "up"]
+runpy.run_module("deploy.demo", run_name="__main__")
+"""
 SLOW = "trap '' TERM; echo runs; n=0; while [ $n -lt 25 ]; do n=$((n+1)); sleep 0.1; done\n"
 
 
@@ -49,7 +81,7 @@ def printed_until_stopped(
     folder: Path, script: str, *args: str, once: tuple[str, ...], meanwhile: Callable[[], None] = lambda: None
 ) -> str:
     """What the demo prints in all, where it is interrupted as soon as it has printed all of `once`."""
-    demo = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-c", script, *args],
         cwd=ROOT,
         env={**os.environ, "GPUAAS_DEMO_FOLDER": str(folder), "GPUAAS_BROKER_URL": "redis://", "PORT": "0"},
@@ -58,16 +90,16 @@ def printed_until_stopped(
         start_new_session=True,
         text=True,
     )
-    assert demo.stdout is not None
+    assert process.stdout is not None
     printed = ""
-    for line in demo.stdout:
+    for line in process.stdout:
         printed += line
         if all(words in printed for words in once):
             meanwhile()
-            os.killpg(demo.pid, signal.SIGINT)
+            os.killpg(process.pid, signal.SIGINT)
             break
-    printed += "".join(demo.stdout)
-    assert demo.wait(timeout=20) == 0
+    printed += "".join(process.stdout)
+    assert process.wait(timeout=20) == 0
     return printed
 
 
@@ -102,3 +134,102 @@ def test_what_is_still_starting_is_stopped_once_it_has_started(tmp_path: Path) -
     assert "Traceback" not in printed
     assert "sending SIGTERM to quick" in printed
     assert "sending SIGTERM to late" in printed
+
+
+def test_only_the_process_in_front_is_told_to_stop_and_what_it_left_ends_after_it(tmp_path: Path) -> None:
+    """As a worker and its pool: the pool finishes what is under way, and the worker waits for it."""
+    procfile, pool, worker = (tmp_path / name for name in ("Procfile", "pool", "worker"))
+    pool.write_text("sleep 0.7; echo the task is done\n")
+    worker.write_text(
+        f"sleep 60 & trap 'wait $pool; exit 0' TERM; sh {pool} & pool=$!; echo runs; wait $pool\n"
+    )
+    procfile.write_text(f"worker: sh {worker}\n")
+    printed = printed_until_stopped(tmp_path, HASTY, str(procfile), "20", once=("worker started", "runs"))
+    assert "the task is done" in printed
+    assert "worker stopped (rc=0)" in printed
+
+
+@pytest.mark.parametrize(
+    ("script", "once", "last"),
+    [
+        (IMPORTS, "imports", ["Stopped."]),
+        (BEFORE, "begins", ["answers", "nothing runs"]),
+        (BEFORE, "migrate", ["nothing runs"]),
+    ],
+    ids=["imports", "services", "tables"],
+)
+def test_before_its_processes_start_it_ends_in_a_sentence(
+    tmp_path: Path, script: str, once: str, last: list[str]
+) -> None:
+    printed = printed_until_stopped(tmp_path, script, once=(once,))
+    assert "Traceback" not in printed
+    ready = [] if script == IMPORTS else ["Stopped before the portal was ready; `make demo` starts it again."]
+    assert printed.splitlines()[-len(last + ready) :] == last + ready
+
+
+def test_sample_data_that_was_not_made_whole_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "demo"
+    began: list[bool] = []
+
+    def services() -> DemoEnvironment:
+        (folder / "postgres").mkdir(parents=True, exist_ok=True)
+        return DemoEnvironment("postgres://", "redis://", "", "")
+
+    def python(*words: str) -> None:
+        half = folder / "postgres" / "half"
+        if "migrate" in words:
+            began.append(half.exists())
+            half.touch()
+        elif len(began) == 1:
+            raise KeyboardInterrupt
+
+    for name, value in {"FOLDER": folder, "demo_environment": services, "python": python}.items():
+        monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with pytest.raises(KeyboardInterrupt):
+        demo.prepare({"GPUAAS_DATABASE_URL"})
+    assert "anew" not in capsys.readouterr().out
+    demo.prepare({"GPUAAS_DATABASE_URL"})
+    assert "The last start ended before the sample data was made: it is made anew." in capsys.readouterr().out
+    demo.prepare({"GPUAAS_DATABASE_URL"})
+    assert "anew" not in capsys.readouterr().out
+    assert began == [False, False, True], "what was made whole stays"
+
+
+class Late(BaseHTTPRequestHandler):
+    """Answers 503 as long as nothing is ready."""
+
+    ready = False
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.ready else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None: ...
+
+
+def test_a_slow_portal_is_announced_when_it_answers_however_late(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "LATE_SECONDS", 0.1)
+    monkeypatch.setattr(Late, "ready", False)
+    over = threading.Event()
+    with HTTPServer(("127.0.0.1", 0), Late) as server:
+        url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        waiting = threading.Thread(target=demo.announce, args=(url, time.monotonic(), over))
+        waiting.start()
+        waiting.join(timeout=0.6)
+        assert waiting.is_alive(), "it goes on asking"
+        assert capfd.readouterr().out.count(f"{url} does not answer yet.") == 1
+        monkeypatch.setattr(Late, "ready", True)
+        waiting.join(timeout=20)
+        assert f"gpuaas is ready at {url}" in capfd.readouterr().out
+        server.shutdown()
+    waiting = threading.Thread(target=demo.announce, args=(url, time.monotonic(), over))
+    waiting.start()
+    over.set()
+    waiting.join(timeout=20)
+    assert not waiting.is_alive(), "nobody waits for a demo that is being stopped"

@@ -1,4 +1,4 @@
-"""The whole portal as a new user starts it: `python -m deploy.embedded.demo up` in a folder of its own."""
+"""The whole portal as a new user starts it: `python -m deploy.demo up` in a folder of its own."""
 
 import json
 import os
@@ -71,7 +71,7 @@ class Portal:
         began = time.monotonic()
         with (folder.parent / f"{folder.name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "deploy.embedded.demo", "up"],
+                [sys.executable, "-m", "deploy.demo", "up"],
                 cwd=ROOT,
                 env={**settings_of(folder), "PORT": "0", **environment},
                 stdout=log,

@@ -26,7 +26,7 @@ QUOTA_KEY = "requests.nvidia.com/gpu"
 @pytest.fixture(scope="module")
 def attached(portal: Portal, lab: LabSite) -> Portal:
     """By the command that `make lab` is."""
-    portal.run("-m", "deploy.embedded.demo", "lab", GPUAAS_LAB_KUBECONFIG=str(lab.kubeconfig_path))
+    portal.run("-m", "deploy.demo", "lab", GPUAAS_LAB_KUBECONFIG=str(lab.kubeconfig_path))
     return portal
 
 

@@ -67,7 +67,7 @@ def test_the_organization_bounds_its_projects_together(project: Project, site: S
 
     assert refused.value.detail["scope"] == "organization"
     assert refused.value.detail["left"] == 2
-    assert "The limit of organization climate for h100-sxm-80gb GPUs is 6: 4 are used" in str(refused.value)
+    assert "Organization climate may hold at most 6 h100-sxm-80gb GPUs. Held: 4." in str(refused.value)
     assert Limit.objects.get(project=neighbor, resource=H100).used == 0
     counters_must_match()
 

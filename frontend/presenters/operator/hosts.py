@@ -95,7 +95,7 @@ def _host(site: Site, row: Host, cluster: Cluster | None) -> HostShown:
 def _facts(row: Host) -> tuple[Fact, ...]:
     return (
         Fact("Memory of one GPU", f"{row.gpu_memory_gib} GiB" if row.gpus else "–"),
-        Fact("vCPU and memory", f"{row.vcpus} and {row.memory_gib} GiB"),
+        Fact("vCPU and memory", f"{row.vcpus:,} and {row.memory_gib:,} GiB"),
         Fact("Sold as", row.resource_name),
         Fact("BMC", row.bmc_address),
         Fact("Secret of the BMC at the hub", row.bmc_secret),

@@ -14,7 +14,7 @@ from billing.states import CloseState
 from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
 from frontend.frame import done, draw_page, posted
-from frontend.lists import Column, Listing, list_page
+from frontend.lists import Column, Listing, list_page, month_named
 from frontend.presenters.closing import progress_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
@@ -77,7 +77,7 @@ def _month(request: HttpRequest) -> date:
 @operator_page
 def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse:
     """What will happen, and the button. Who comes second, or may not, is sent to where it is followed."""
-    first, asked = month_parse(month), request.method == "POST"
+    first, asked = month_named(month), request.method == "POST"
     row = checklist.close_for(actor=here.actor, month=first)
     if not here.may_manage or (row is not None and row.state != CloseState.REFUSED):
         if asked and row is not None:

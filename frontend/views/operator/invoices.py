@@ -13,9 +13,10 @@ from billing.money import amount_of
 from billing.selectors import balances, documents
 from billing.selectors.parties import parties_of
 from billing.services.notes import lines_left, note_issue
-from billing.services.payments import grant_give, payment_record, payout_record, write_off
+from billing.services.payments import amount_parse, grant_give, payment_record, payout_record, write_off
 from billing.services.reversals import grant_reverse, payment_reverse, payout_reverse, write_off_reverse
 from billing.states import EntryKind, InvoiceKind
+from frontend import formats
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
 from frontend.frame import done, draw_page, refusals_on, refusals_shown
 from frontend.lists import list_page
@@ -234,14 +235,20 @@ def payout_reversed(
 @organization_action
 def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
-        request, here, row, "payment", payment_record, payment_asked, f"Payment of {row.name} recorded."
+        request,
+        here,
+        row,
+        "payment",
+        payment_record,
+        payment_asked,
+        "Payment of {amount} from {name} recorded.",
     )
 
 
 @organization_action
 def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
-        request, here, row, "payout", payout_record, payout_asked, f"Payout to {row.name} recorded."
+        request, here, row, "payout", payout_record, payout_asked, "Payout of {amount} to {name} recorded."
     )
 
 
@@ -251,7 +258,7 @@ def _money(
     row: Organization,
     name: str,
     record: Callable[..., None],
-    asked: Callable[[HttpRequest, Organization], Sure],
+    asked: Callable[[HttpRequest, Organization, str], Sure],
     text: str,
 ) -> HttpResponseBase:
     """Money that came in or went out: asked about first, and recorded with the answer. `name`: of the form."""
@@ -259,9 +266,15 @@ def _money(
     if form.is_valid():
         found = form.cleaned_data
         with refusals_on(form, Invalid, Conflict):
+            typed, currency = found["amount"].strip(), parties_of(organizations=[row.pk])[0].currency
             with trial(request) as sure:
-                record(actor=here.actor, organization=row, amount=found["amount"].strip(), note=found["note"])
+                record(actor=here.actor, organization=row, amount=typed, note=found["note"])
+            amount = formats.money(amount_of(amount_parse(typed, currency), currency), currency)
             if not sure:
-                return _credits(request, here, row, **{f"{name}_form": form, "sure": asked(request, row)})
-            return done(request, text, "frontend:operator_credits", row.slug)
+                return _credits(
+                    request, here, row, **{f"{name}_form": form, "sure": asked(request, row, amount)}
+                )
+            return done(
+                request, text.format(amount=amount, name=row.name), "frontend:operator_credits", row.slug
+            )
     return _credits(request, here, row, **{f"{name}_form": form})

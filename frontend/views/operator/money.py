@@ -29,7 +29,7 @@ from billing.wares import storage_slug
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import checked, done, fits, posted, refusals_on
-from frontend.lists import Column, Listing, find, list_page, month_asked, named, saying
+from frontend.lists import Column, Listing, find, list_page, month_asked, month_named, named, saying
 from frontend.presenters.budgets import BudgetRow, rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown, shared_name
 from frontend.presenters.unpriced import shared_choices, unpriced_of, unsold_choices
@@ -132,7 +132,7 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 @operator_page
 def usage_csv(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponseBase:
     """The lines of all projects, as on their statements."""
-    sheet = statement(actor=here.actor, month=month_parse(month), now=here.now)
+    sheet = statement(actor=here.actor, month=month_named(month), now=here.now)
     return csv_streamed(request, statement_csv(statement=sheet), name=f"usage-{month}")
 
 

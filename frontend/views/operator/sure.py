@@ -11,6 +11,7 @@ from django.http import HttpRequest
 
 from billing.models import Grant, Invoice
 from billing.money import amount_of
+from billing.services.payments import amount_parse
 from billing.states import InvoiceKind
 from frontend import formats
 from gpuaas.core.errors import Conflict
@@ -79,7 +80,8 @@ def note_asked(request: HttpRequest, made: Invoice, invoice: Invoice) -> Sure:
 
 def write_off_asked(request: HttpRequest, invoice: Invoice) -> Sure:
     given = request.POST.get("amount", "").strip()
-    what = f"{given} {invoice.currency}" if given else "The open amount"
+    minor = amount_parse(given, invoice.currency) if given else 0
+    what = formats.money(amount_of(minor, invoice.currency), invoice.currency) if given else "The open amount"
     return _asked(
         request,
         f"Write off {invoice.number}?",
@@ -102,21 +104,21 @@ def grant_asked(request: HttpRequest, given: Grant) -> Sure:
     )
 
 
-def payment_asked(request: HttpRequest, organization: Organization) -> Sure:
+def payment_asked(request: HttpRequest, organization: Organization, amount: str) -> Sure:
     return _asked(
         request,
         "Record this payment?",
-        f"{request.POST.get('amount', '').strip()} is recorded as received from {organization.name}. It pays open invoices, the "
+        f"{amount} is recorded as received from {organization.name}. It pays open invoices, the "
         "oldest first; the rest is kept for later ones. A wrong payment can be reversed; the ledger keeps both entries.",
         "Record payment",
     )
 
 
-def payout_asked(request: HttpRequest, organization: Organization) -> Sure:
+def payout_asked(request: HttpRequest, organization: Organization, amount: str) -> Sure:
     return _asked(
         request,
         "Record this payout?",
-        f"{request.POST.get('amount', '').strip()} is recorded as paid back to {organization.name}: from its credits, the "
+        f"{amount} is recorded as paid back to {organization.name}: from its credits, the "
         "oldest first, then from what it paid in advance. A wrong payout can be reversed; the ledger keeps both entries.",
         "Record payout",
     )

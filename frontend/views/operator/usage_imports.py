@@ -91,7 +91,7 @@ def new(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     if form.is_valid():
         sure = is_sure(request)
         with refusals_on(form, Invalid, Conflict, fields={"usage": "file"}, default="file"):
-            with usage_file([form.cleaned_data["data"]]) as usage:
+            with usage_file([form.cleaned_data["data"]], form.cleaned_data["called"]) as usage:
                 made = files_import(actor=here.actor, usage=usage, check=not sure, **form.asked)
             if made.batch is None:
                 text = f"All {made.rows} rows are already known or empty. Nothing was imported."

@@ -18,7 +18,7 @@ from gpuaas.catalog.services.preflight import site_preflight, site_preflight_loo
 from gpuaas.catalog.services.probe import site_look, site_probe, site_probe_request
 from gpuaas.catalog.services.removal import site_detach
 from gpuaas.catalog.services.rounds import rounds_fill
-from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update
+from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update, site_wrong
 from gpuaas.catalog.services.storage import storage_class_retire, storage_class_sell, storage_plain_choose
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "site_probe",
     "site_probe_request",
     "site_update",
+    "site_wrong",
     "sites_unconfirm",
     "storage_class_retire",
     "storage_class_sell",

@@ -13,7 +13,7 @@ from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
-from gpuaas.core.errors import Conflict, Invalid, Unusable
+from gpuaas.core.errors import Conflict, Invalid, Mistakes, Unusable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.core.rotation import column_rotate
@@ -57,21 +57,12 @@ def site_create(
     options: Mapping[str, Any] | None = None,
     oversubscription_percent: int = 100,
 ) -> Site:
-    """The site is probed at once; its GPU types appear in the catalog as drafts. Credentials are never returned."""
+    """The site is probed at once; its GPU types appear in the catalog as drafts. Credentials are never returned. All that is
+    wrong is named at once."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    site = Site(
-        slug=slug,
-        name=name.strip(),
-        driver=_driver(driver),
-        endpoint=_endpoint(endpoint),
-        credentials=_sealed(credentials or {}),
-        options=dict(options or {}),
-        oversubscription_percent=_percent(oversubscription_percent),
-        due_at=clock.now(),
-    )
-    row_check(site)
-    options_check(site.driver, site.options)
-    credentials_check(site.driver, credentials or {})
+    site = Site(slug=slug, name=name.strip(), driver=_driver(driver), options=dict(options or {}))
+    _judge(site, endpoint, credentials or {}, oversubscription_percent).refuse()
+    site.due_at = clock.now()
     try:
         with transaction.atomic():
             site.save(force_insert=True)
@@ -81,6 +72,38 @@ def site_create(
     audit_record(actor=actor, action="site.create", target=site, after=after)
     _changed(site)
     return site
+
+
+def site_wrong(
+    *,
+    slug: str,
+    name: str,
+    driver: str,
+    endpoint: str = "",
+    credentials: Mapping[str, Any],
+    options: Mapping[str, Any],
+    oversubscription_percent: int,
+) -> dict[str, list[str]]:
+    """What `site_create` would refuse, by field, for a form that has mistakes of its own to name beside it."""
+    site = Site(slug=slug, name=name.strip(), driver=_driver(driver), options=dict(options))
+    return _judge(site, endpoint, credentials, oversubscription_percent).fields
+
+
+def _judge(site: Site, endpoint: str, credentials: Mapping[str, Any], percent: Any) -> Mistakes:
+    """Writes what it finds right to the row, which then is judged by its own rules."""
+    mistakes = Mistakes()
+    with mistakes:
+        site.endpoint = _endpoint(endpoint)
+    with mistakes:
+        site.oversubscription_percent = _percent(percent)
+    with mistakes:
+        site.credentials = _sealed(credentials)
+        credentials_check(site.driver, credentials)
+    with mistakes:
+        options_check(site.driver, site.options)
+    with mistakes:
+        row_check(site)
+    return mistakes
 
 
 def _attached_lock(site: Site) -> Site:
@@ -102,19 +125,9 @@ def site_update(
     if unknown := sorted(changes.keys() - set(CHANGEABLE)):
         raise Invalid.field(unknown[0], "this cannot be changed")
     row = _attached_lock(site)
-    if "oversubscription_percent" in changes:
-        _percent(changes["oversubscription_percent"])
-    if "endpoint" in changes:
-        _endpoint(changes["endpoint"])
     changed = {key: value for key, value in changes.items() if getattr(row, key) != value}
     before = {key: getattr(row, key) for key in changed}
-    if "options" in changed:
-        options_change_check(row.driver, row.options, changed["options"])
-    for key, value in changed.items():
-        setattr(row, key, value)
-    row_check(row)
-    if credentials is not None:
-        credentials_check(row.driver, credentials)
+    _change_judge(row, changes, credentials)
     sealed = {"credentials": _sealed(credentials)} if credentials is not None else {}
     if not changed and not sealed:
         return row
@@ -130,6 +143,28 @@ def site_update(
         rounds_wake(row, *RoundKind)
     _changed(row, *(["workspaces.site_repair"] if changed.get("confirmed") else []))
     return row
+
+
+def _change_judge(row: Site, changes: Mapping[str, Any], credentials: Mapping[str, Any] | None) -> None:
+    """Writes the changes to the row, and raises all that is wrong with them."""
+    mistakes = Mistakes()
+    if "oversubscription_percent" in changes:
+        with mistakes:
+            _percent(changes["oversubscription_percent"])
+    if "endpoint" in changes:
+        with mistakes:
+            _endpoint(changes["endpoint"])
+    if changes.get("options", row.options) != row.options:
+        with mistakes:
+            options_change_check(row.driver, row.options, changes["options"])
+    if credentials is not None:
+        with mistakes:
+            credentials_check(row.driver, credentials)
+    for key in changes.keys() - mistakes.fields.keys():
+        setattr(row, key, changes[key])
+    with mistakes:
+        row_check(row)
+    mistakes.refuse()
 
 
 def credentials_rotate() -> int:

@@ -6,9 +6,10 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Invalid, Mistakes
+from gpuaas.core.errors import Mistakes
 from gpuaas.jobs.models import DataCredential, Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
+from gpuaas.jobs.selectors import task_require
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.spec import JOBS
@@ -168,8 +169,7 @@ def job_follow(*, actor: Actor, job: Job, task: int) -> Job:
     """The log of this task of several is taken from the next look on, and kept. Raises Conflict once nothing can be taken."""
     permit(actor, job)
     row = JOB.lock(job.pk)
-    if not 0 <= task < row.tasks:
-        raise Invalid.field("task", f"its tasks are 0 to {row.tasks - 1:,}")
+    task_require(row, task)
     JOB.require(row, Verb.RUN)
     row.followed = task
     if row.state != S.QUEUED:

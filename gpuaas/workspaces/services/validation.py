@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpuaas.catalog.models import Flavor, Site, StorageClass
 from gpuaas.catalog.selectors import is_sold, storage_classes_sold
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.providers.base import MachineCapability, Placement
 from gpuaas.providers.registry import clusters_only
 from gpuaas.workspaces.amounts import StorageItem
@@ -206,7 +206,8 @@ def _one_profile(items: Sequence[FlavorItem]) -> None:
 
 
 def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> list[tuple[User, AccessRole]]:
-    """People by username with their role; only those whose roles let them into the project's workspaces."""
+    """People by username with their role; only those whose roles let them into the project's workspaces. All others are named
+    at once."""
     names = [name for name, _ in members]
     if len(set(names)) != len(names) or len(names) > 200:
         raise Invalid.field("members", "list each member only once, at most 200")
@@ -214,21 +215,27 @@ def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> 
         raise Invalid.field("members", "name a member by their username")
     held = permissions_in(project)
     people = {user.username: user for user in User.objects.filter(username__in=names, is_active=True)}
-    resolved = []
+    resolved, mistakes = [], Mistakes()
     for name, role in members:
-        if role not in AccessRole.values:
-            raise Invalid.field("members", f"a role must be one of {', '.join(AccessRole.values)}")
-        user = people.get(name)
-        may = _may(user, held) if user else frozenset()
-        if user is None or Permission.PROJECT_VIEW not in may:
-            raise Invalid.field("members", f"user {name[:150]} is not a member of the project {project.slug}")
-        if Permission.WORKSPACE_ACCESS not in may:
-            raise Invalid.field(
-                "members",
-                f"user {name} is only a viewer of the project {project.slug}; change that role first",
-            )
-        resolved.append((user, AccessRole(role)))
+        with mistakes:
+            resolved.append(_member(people.get(name), name, role, held, project))
+    mistakes.refuse()
     return resolved
+
+
+def _member(
+    user: User | None, name: str, role: str, held: Mapping[uuid.UUID, frozenset[Permission]], project: Project
+) -> tuple[User, AccessRole]:
+    if role not in AccessRole.values:
+        raise Invalid.field("members", f"a role must be one of {', '.join(AccessRole.values)}")
+    may = _may(user, held) if user else frozenset()
+    if user is None or Permission.PROJECT_VIEW not in may:
+        raise Invalid.field("members", f"user {name[:150]} is not a member of the project {project.slug}")
+    if Permission.WORKSPACE_ACCESS not in may:
+        raise Invalid.field(
+            "members", f"user {name} is only a viewer of the project {project.slug}; change that role first"
+        )
+    return user, AccessRole(role)
 
 
 def _may(user: User, held: Mapping[uuid.UUID, frozenset[Permission]]) -> frozenset[Permission]:

@@ -100,6 +100,7 @@ def test_what_is_in_use_is_held_once(olga_at: Client, h100: Flavor) -> None:
 
 
 def test_site_is_switched_and_gets_new_credentials(olga_at: Client, site: Site) -> None:
+    assert "It has no workspaces." in words(olga_at.get("/operator/sites/at/ber-1/"))
     olga_at.post("/operator/sites/at/ber-1/switch/", {"enabled": "0"})
     assert not Site.objects.get().enabled
     olga_at.post("/operator/sites/at/ber-1/switch/", {"enabled": "1"})

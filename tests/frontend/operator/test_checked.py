@@ -113,3 +113,15 @@ def test_no_password_is_hashed_for_it(olga_at: Client, monkeypatch: pytest.Monke
     assert hashed == []
     assert olga_at.post(page, form).status_code == 201
     assert len(hashed) == 1
+
+
+def test_all_that_is_wrong_with_a_new_site_stands_beside_its_fields_at_once(olga: User) -> None:
+    client, page = signed_in(olga), reverse("frontend:operator_site_new")
+    sent = {"driver": "kubernetes", "slug": "A B", "name": "", "endpoint": "ftp://x"}
+    answer = client.post(page, sent | {"oversubscription_percent": "0", "kubeconfig": "nonsense"})
+    assert answer.status_code == 422
+    errors = answer.context["form"].errors
+    assert {"slug", "name", "endpoint", "oversubscription_percent", "kubeconfig"} <= set(errors)
+    assert all(len(each) == 1 for each in errors.values())
+    assert "__all__" not in errors
+    assert not Site.objects.filter(name="").exists()

@@ -87,7 +87,7 @@ def _corrected_and_paid(olga_at: Client, slug: str, invoice: Invoice, page: str)
     assert "CN-2026-0001" in words(olga_at.get(page))
     off = reverse("frontend:operator_invoice_write_off", args=[invoice.number])
     assert "20.00 EUR" in words(olga_at.post(off, {"amount": "21", "reason": "goodwill"}))
-    assert "1 EUR of INV-2026-0001 is no longer owed" in words(
+    assert "€1.00 of INV-2026-0001 is no longer owed" in words(
         olga_at.post(off, {"amount": "1", "reason": "goodwill"})
     )
     assert olga_at.post(off, {"amount": "1", "reason": "goodwill", "sure": "1"}).status_code == 302
@@ -96,9 +96,11 @@ def _corrected_and_paid(olga_at: Client, slug: str, invoice: Invoice, page: str)
     record = reverse("frontend:operator_payment_record", args=[slug])
     asked = words(olga_at.post(record, {"amount": "25"}))
     assert "Record this payment?" in asked
+    assert "€25.00 is recorded as received from" in asked
     assert '<input type="hidden" name="amount" value="25">' in asked
     assert not LedgerEntry.objects.filter(kind="prepaid").exists()
-    assert olga_at.post(record, {"amount": "25", "sure": "1"}).status_code == 302
+    recorded = words(olga_at.post(record, {"amount": "25", "sure": "1"}, follow=True))
+    assert "Payment of €25.00 from" in recorded
     _reversed_and_recorded_anew(olga_at, slug, record)
 
 

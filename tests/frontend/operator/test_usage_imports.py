@@ -9,6 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from billing.files import file_name
 from billing.models import InvoiceLine
 from frontend.forms.usage_imports import LARGEST
 from gpuaas.catalog.models import Flavor
@@ -60,6 +61,7 @@ def test_an_upload_is_previewed_imported_listed_and_taken_back(
     assert (sent["sure"], sent["overlap_file"], sent["name"]) == ("1", "on", "old &lt;portal&gt;")
     made = olga_at.post(NEW, sent | {"name": "old <portal>"})
     batch = UsageImport.objects.get()
+    assert batch.file == "old.csv"
     home = reverse("frontend:operator_usage_import", args=[batch.pk])
     assert (made.status_code, made["Location"]) == (302, home)
     assert "old &lt;portal&gt;</a" in olga_at.get(HOME).content.decode()
@@ -73,14 +75,39 @@ def test_an_upload_is_previewed_imported_listed_and_taken_back(
     assert UsageInterval.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("may.csv", "may.csv"),
+        ("März 2026.csv", "März 2026.csv"),
+        ("C:\\old\\may.csv", "may.csv"),
+        ("../../etc/passwd", "passwd"),
+        ("a\x00b\n.csv", "ab.csv"),
+        ("€" * 300 + ".csv", "€" * 56 + ".csv"),
+        ("..", "usage.csv"),
+        ("", "usage.csv"),
+    ],
+)
+def test_a_file_keeps_its_own_name(olga_at: Client, workspace: Workspace, sent: str, kept: str) -> None:
+    content = b64encode("\n".join([USAGE, row("a")]).encode()).decode()
+    assert olga_at.post(NEW, {"content": content, "called": sent, "sure": "1"}).status_code in {302, 422}
+    batch = UsageImport.objects.filter().first()
+    if "\x00" in sent:  # no field of a form takes it
+        assert batch is None
+        assert file_name(sent) == kept
+        return
+    assert batch is not None
+    assert (batch.file, batch.name) == (kept, kept)
+
+
 def test_what_is_refused_stands_beside_the_file(olga_at: Client, workspace: Workspace) -> None:
     for rows, said in (
         (
             [row("a"), row("b")],
-            "Usage.csv:3: the same workspace, meter and GPUs are counted at the same time by line 2",
+            "old.csv:3: the same workspace, meter and GPUs are counted at the same time by line 2",
         ),
-        ([row("a", project="nobody")], "Usage.csv:2: there is no project nobody."),
-        ([row("a", start="2003-10-05T10:00:00Z")], "Usage.csv:2: this row starts in October 2003"),
+        ([row("a", project="nobody")], "old.csv:2: there is no project nobody."),
+        ([row("a", start="2003-10-05T10:00:00Z")], "old.csv:2: this row starts in October 2003"),
         (["x" * LARGEST], "The file is larger than 1,000,000 bytes."),
     ):
         status, page = upload(olga_at, *rows)

@@ -9,9 +9,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from frontend import formats
 from frontend.formats import money
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
+from gpuaas.lifecycle.lease import LEASE_MAX
 from gpuaas.metering.services import held_sync
 from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace
@@ -31,6 +33,7 @@ def test_a_resize_says_now_then_and_the_difference(
         workspace=workspace, items=[(flavor, 2)], storage={None: workspace.storage_gib}, at=clock.now()
     )
     held_sync()
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     asked = {"count-h100.1": "5", "storage_gib": str(workspace.storage_gib)}
     text = alice_at.post(url, asked).content.decode()
@@ -38,6 +41,47 @@ def test_a_resize_says_now_then_and_the_difference(
     assert "+€7.20" in text  # 3 × 2.40 per hour
     assert "In November (492 h)" in text
     assert f"+{money(Decimal('7.20') * 492)}" in text
+
+
+@pytest.mark.parametrize(
+    ("became", "why"),
+    [
+        ({"state": "suspended", "suspended_at": clock.now()}, "Resume the workspace first."),
+        ({"state": "suspending", "suspended_at": clock.now()}, "while the workspace is suspending"),
+        ({"state": "ready", "lease_ends_at": clock.now()}, "The lease has ended: extend it first."),
+        ({"state": "resizing"}, "Another resize is running."),
+    ],
+    ids=["asleep", "falling asleep", "over", "another"],
+)
+def test_what_cannot_be_resized_now_says_why_and_shows_no_numbers(
+    alice_at: Client, limited: Project, workspace: Workspace, became: dict[str, object], why: str
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(**became)
+    page = alice_at.get(_url(workspace, "resize")).content.decode()
+    typed = alice_at.post(
+        _url(workspace, "effect"), {"count-h100.1": "3", "storage_gib": "500"}
+    ).content.decode()
+    for text in (page, typed):
+        assert why in text.partition('id="change-button"')[2], "beside the button"
+        assert "g-meter" not in text
+        assert "Difference" not in text
+    assert why in alice_at.get(_url(workspace, "")).content.decode()
+    refused = alice_at.post(_url(workspace, "resize"), {"count-h100.1": "3", "storage_gib": "500"})
+    assert refused.status_code == 422
+
+
+def test_a_lease_that_is_over_is_said_before_it_is_resumed(
+    alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(
+        state="suspended", suspended_at=clock.now(), lease_ends_at=clock.now()
+    )
+    text = effect(alice_at, workspace, "resume")
+    assert "The lease has ended: extend it first." in text.partition('id="resume-button"')[2]
+    Workspace.objects.filter(pk=workspace.pk).update(state="failed")
+    text = effect(alice_at, workspace, "retry")
+    assert "The lease has ended: extend it first." in text.partition('id="retry-button"')[2]
+    assert "Try again or delete the workspace." in alice_at.get(_url(workspace, "")).content.decode()
 
 
 def effect(client: Client, workspace: Workspace, name: str, **asked: str) -> str:
@@ -50,6 +94,7 @@ def effect(client: Client, workspace: Workspace, name: str, **asked: str) -> str
 def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
     alice_at: Client, limited: Project, workspace: Workspace
 ) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
     url = reverse("frontend:workspace_resize", args=[limited.slug, workspace.pk])
     assert "Nothing has changed yet." in alice_at.get(url).content.decode()
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
@@ -64,6 +109,46 @@ def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
         assert reason in button
     text = alice_at.post(url, {"count-h100.1": "8", "storage_gib": "500"}).content.decode()
     assert "data-blocked" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "sentence"),
+    [
+        ("storage_gib", "1000001", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("storage_gib", "x", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("storage_gib", "", "Enter a whole number of GiB from 0 to 1,000,000."),
+        ("count-h100.1", "1001", "Enter a whole number from 0 to 1,000."),
+        ("count-h100.1", "-1", "Enter a whole number from 0 to 1,000."),
+    ],
+)
+def test_what_is_out_of_bounds_is_said_beside_its_field_with_its_bounds(
+    alice_at: Client, limited: Project, workspace: Workspace, name: str, typed: str, sentence: str
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(state="ready")
+    sent = {"count-h100.1": "2", "storage_gib": "500"} | {name: typed}
+    for url in (_url(workspace, "effect"), _url(workspace, "resize")):
+        text = alice_at.post(url, sent).content.decode()
+        assert sentence in text.partition(f'id="id_{name}-help"')[2].partition("</p>")[0]
+        assert text.count(sentence) == 1
+        assert "not complete yet" in text.partition('id="change-button"')[2]
+    wide = alice_at.post(_url(workspace, "effect"), {"count-h100.1": "2", "storage_gib": "100000"})
+    assert "Check your input" not in wide.content.decode(), "the bound of storage is its own"
+
+
+def test_a_new_end_that_is_refused_is_red_with_the_bounds(
+    noon: None, alice_at: Client, limited: Project, workspace: Workspace
+) -> None:
+    end, last = (
+        formats.when(each, ZoneInfo("Europe/Berlin"))
+        for each in (workspace.lease_ends_at, clock.now() + LEASE_MAX)
+    )
+    bounds = f"It must be after {end} and until {last}."
+    for until in ("2020-01-01T00:00", "2026-11-11T11:00", "2199-01-01T00:00"):
+        text = effect(alice_at, workspace, "extend", until=until)
+        assert bounds in text.partition('id="id_until-help"')[2]
+        sent = alice_at.post(_url(workspace, "extend"), {"until": until})
+        assert sent.status_code == 422
+        assert bounds in sent.content.decode().partition('id="id_until-help"')[2]
 
 
 def test_a_longer_lease_says_what_it_adds(

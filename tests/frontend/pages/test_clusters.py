@@ -132,7 +132,7 @@ def test_over_the_limit_the_answer_says_by_how_much(alice_at: Client, project: P
     limits_give(project, {"gpu:h100-sxm-80gb": 3})
     answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
     assert "weather-lm may hold at most 3 h100-sxm-80gb GPUs" in answer
-    assert "Held: 0. Requested: 4. Too many: 1." in answer
+    assert "Held: 0. Requested: 4. Available: 3." in answer
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
     told = re.search(r'<input [^>]*id="id_pools.gpu.count"[^>]*>', words(refused))
@@ -337,6 +337,25 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     past = words(alice_at.post(f"{at}extend/effect/", {"until": "2020-01-01T00:00"}))
     assert "in the future" in past
     assert "data-blocked" in past
+
+
+def test_what_cannot_be_scaled_now_says_why_and_shows_no_numbers(
+    alice_at: Client, as_alice: Actor, template: ClusterTemplate, project: Project
+) -> None:
+    cluster = order(as_alice, project, gpus=2)
+    at = f"{HOME}{cluster.pk}/"
+    for became, why in (
+        ({"state": "suspended"}, "This cannot be done while the cluster is suspended; resume it first."),
+        ({"state": "ready", "lease_ends_at": now()}, "The lease has ended: extend it first."),
+    ):
+        Cluster.objects.filter(pk=cluster.pk).update(**became)
+        for text in (
+            words(alice_at.get(f"{at}scale/")),
+            words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": "3", "pools.small": "0"})),
+        ):
+            assert why in text.partition('id="change-button"')[2]
+            assert "g-meter" not in text
+        assert why in words(alice_at.get(at))
 
 
 @pytest.mark.usefixtures("template")

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from gpuaas.catalog.models import Site
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.services import queue_start
+from gpuaas.jobs.services import job_cancel, queue_start
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import Actor
@@ -260,6 +260,36 @@ def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, 
         assert any("tasks are 0 to 2" in str(each) for each in get_messages(refused.wsgi_request))
     form = alice_at.get(at("job_rerun", project, row.pk)).context["form"]
     assert [form[name].value() for name in ("tasks", "together", "at_once")] == [3, True, None]
+
+
+def test_one_task_is_followed_and_that_is_seen(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    row = submitted(as_alice, room, tasks=3, at_once=3)
+    page, follow = at("job", project, row.pk), at("job_follow", project, row.pk)
+    assert "Follow it below to have its log taken" in words(alice_at.get(f"{page}?task=1"))
+    assert "is followed" not in words(alice_at.get(page))
+    first = alice_at.post(follow, {"task": "1"}, follow=True)
+    assert "no longer is" not in words(first)
+    shown = alice_at.get(f"{page}?task=1")
+    assert "It is followed, so its log is taken as soon as it writes something." in words(shown)
+    assert "Task 1 is followed; one is at a time." in words(shown)
+    rows = {each.number: each for each in shown.context["list"].rows}
+    assert [(rows[task].followed, rows[task].follows) for task in range(3)] == [
+        (False, True),
+        (True, False),
+        (False, True),
+    ]
+    assert words(shown).count("<small>followed</small>") == 1
+    second = words(alice_at.post(follow, {"task": "2"}, follow=True))
+    assert "One task is followed at a time: task 1 no longer is." in second
+    assert "Task 2 is followed" in second
+    job_cancel(actor=as_alice, job=row)
+    settle(row)
+    for task in ("0", "2"):
+        ended = words(alice_at.get(f"{page}?task={task}"))
+        assert "nothing of it was taken before it ended." in ended
+        assert "ollow" not in ended.partition('id="log-title"')[2].partition("<footer")[0]
 
 
 @pytest.mark.parametrize("task", ["3", "-1", "x", "²", "0000000001234", "0" * 5000])

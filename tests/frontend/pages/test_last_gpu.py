@@ -15,8 +15,8 @@ from tests.workspaces.test_races import H100, at_once
 
 ROUNDS = 5
 WHY = (
-    "The site ber-1 cannot hold 1 more h100-sxm-80gb GPUs now: 0 of 1 are free. Request fewer, try again later, or choose "
-    "another site or GPU type."
+    "Site ber-1 has 0 h100-sxm-80gb GPUs left. Requested: 1. The site can sell 1 in total. Request fewer, try again later, "
+    "or choose another site or GPU type."
 )
 
 

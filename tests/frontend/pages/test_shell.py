@@ -15,10 +15,12 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tenants.selectors import actor_for, people_seen
 from tests.api.cluster_stage import cluster_stage
+from tests.environments.stage import row_in
 from tests.factories.billing import invoice_make
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
+from tests.jobs import stage as jobs
 
 
 def text_of(client: Client, url: str) -> str:
@@ -110,6 +112,25 @@ def test_the_palette_finds_by_id_address_and_number(
         assert found(alice_at, text) == [entry], text
         assert found(signed_in(olga), text) == [entry], text
         assert found(charlie_at, text) == [], text
+
+
+def test_the_palette_finds_environments_and_jobs(
+    alice_at: Client, charlie_at: Client, olga: User, workspace: Workspace
+) -> None:
+    environment, job = row_in(workspace, "explore"), jobs.row_in(workspace, "sweep")
+    slug = workspace.project.slug
+    room = ("Environments", "explore", reverse("frontend:environment", args=[slug, environment.pk]))
+    run = ("Jobs", "sweep", reverse("frontend:job", args=[slug, job.pk]))
+    for row, name, entry in ((environment, "explo", room), (job, "swee", run)):
+        for text in (name, str(row.pk), row.external_name):
+            assert found(alice_at, text) == [entry], text
+            assert found(signed_in(olga), text) == [entry], text
+            assert found(charlie_at, text) == [], text
+    notes = {row["label"]: row["note"] for row in alice_at.get("/search/", {"q": "sweep"}).json()}
+    assert notes == {"sweep": f"{slug}, in {workspace.name}, queued"}
+    job.state = "deleted"
+    job.save(update_fields=["state"])
+    assert found(alice_at, "sweep") == []
 
 
 def test_the_palette_finds_organizations_and_pages(
