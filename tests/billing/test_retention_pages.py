@@ -1,10 +1,12 @@
 """What people see of a final month, whose intervals are in files, is to the byte what they saw before."""
 
 import re
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+import time_machine
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -70,6 +72,13 @@ def spent(project: Project, h100: Flavor, alice: User, as_olga: Actor, month: da
     return rows[0]
 
 
+@pytest.fixture
+def _still() -> Iterator[None]:
+    """The clock stands: pages say when they were drawn."""
+    with time_machine.travel(clock.now(), tick=False):
+        yield
+
+
 def addresses(month: date, workspace: Workspace) -> list[str]:
     label, invoice = f"{month:%Y-%m}", Invoice.objects.get(month=month)
     project, organization = workspace.project.slug, workspace.project.organization.slug
@@ -92,6 +101,7 @@ def addresses(month: date, workspace: Workspace) -> list[str]:
     ]
 
 
+@pytest.mark.usefixtures("_still")
 def test_pages_files_and_answers_stay_as_they_were(
     spent: Workspace, month: date, alice: User, as_olga: Actor, tmp_path: Path
 ) -> None:
