@@ -393,24 +393,3 @@ def test_an_order_at_a_site_that_is_not_confirmed_says_that_it_waits(
     assert waits not in answer(alice_at, limited)
     Site.objects.update(confirmed=False)
     assert f"What is ordered at {site.slug} {waits}" in answer(alice_at, limited)
-
-
-def test_every_unknown_member_is_named_at_once(alice_at: Client, limited: Project, dora: User) -> None:
-    """dora is only a viewer."""
-    asked = {
-        "flavor": "h100.1",
-        "count": "1",
-        "storage_gib": "10",
-        "name": "ours",
-        "lease": "7",
-        "members": "nina, dora omar",
-    }
-    for name in ("workspace_new", "workspace_answer"):
-        text = words(alice_at.post(reverse(f"frontend:{name}", args=[limited.slug]), asked))
-        beside = text.partition('id="id_members-help"')[2].partition("</p>")[0]
-        for sentence in (
-            "User nina is not a member of the project weather-lm.",
-            "User dora is only a viewer of the project weather-lm; change that role first.",
-            "User omar is not a member of the project weather-lm.",
-        ):
-            assert sentence in beside, name

@@ -9,7 +9,7 @@ from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
-from tenants.models import Project
+from tenants.models import Project, User
 from tests.api.cluster_stage import cluster_stage
 from tests.frontend.markup import words
 from tests.frontend.pages.test_request import answer
@@ -64,3 +64,24 @@ def test_a_job_that_waits_says_for_what(alice_at: Client, workspace: Workspace) 
     ]
     assert f"It starts once 4 vCPU and 2,048 GiB are free in {workspace.name}." in texts[0]
     assert "Waits for the jobs that were submitted before it." in texts[1]
+
+
+def test_every_unknown_member_is_named_at_once(alice_at: Client, limited: Project, dora: User) -> None:
+    """dora is only a viewer."""
+    asked = {
+        "flavor": "h100.1",
+        "count": "1",
+        "storage_gib": "10",
+        "name": "ours",
+        "lease": "7",
+        "members": "nina, dora omar",
+    }
+    for name in ("workspace_new", "workspace_answer"):
+        text = words(alice_at.post(reverse(f"frontend:{name}", args=[limited.slug]), asked))
+        beside = text.partition('id="id_members-help"')[2].partition("</p>")[0]
+        for sentence in (
+            "User nina is not a member of the project weather-lm.",
+            "User dora is only a viewer of the project weather-lm; change that role first.",
+            "User omar is not a member of the project weather-lm.",
+        ):
+            assert sentence in beside, name
