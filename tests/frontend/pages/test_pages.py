@@ -166,7 +166,7 @@ def test_a_statement_and_its_csv_add_up(alice_at: Client, workspace: Workspace) 
     page = alice_at.get(reverse("frontend:statement", args=[slug, "2026-11"]))
     context: Any = page.context
     assert context["statement"].total == sum(group.total for group in context["groups"])
-    assert alice_at.get(reverse("frontend:statement", args=[slug, "2026-13"])).status_code == 400
+    assert alice_at.get(reverse("frontend:statement", args=[slug, "2026-13"])).status_code == 404
     assert alice_at.get(reverse("frontend:usage_csv", args=[slug])).status_code == 200
     assert alice_at.get(reverse("frontend:statement_csv", args=[slug, "2026-11"])).status_code == 200
 
