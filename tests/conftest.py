@@ -1,5 +1,6 @@
 """The cast and the stage of every test: alice owns, bob is her teammate, charlie is the outsider, olga operates."""
 
+import gc
 import sys
 from collections.abc import Iterator
 
@@ -39,7 +40,13 @@ pytest_plugins = [
 
 
 def pytest_collection_finish() -> None:
-    """When to give up on a page, not how fast it is; where no test of this run has a browser, none is loaded."""
+    """Thousands of collected tests are looked through for garbage no more, which is a tenth of a run's time.
+
+    For a browser: when to give up on a page, not how fast it is; where no test of this run has one, none is loaded.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
     if browser := sys.modules.get("playwright.sync_api"):
         browser.expect.set_options(timeout=30_000)
 
