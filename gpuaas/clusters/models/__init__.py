@@ -13,6 +13,7 @@ from gpuaas.clusters.models.clusters import (
     NodeBoot,
 )
 from gpuaas.clusters.models.imports import ParametersImport
+from gpuaas.clusters.models.logins import ClusterLogin
 from gpuaas.clusters.models.policies import (
     PoolSample,
     ScalingDecision,
@@ -30,6 +31,7 @@ __all__ = [
     "Cluster",
     "ClusterGrant",
     "ClusterHolding",
+    "ClusterLogin",
     "ClusterOperation",
     "ClusterOperationStep",
     "ClusterPool",

@@ -21,13 +21,11 @@ from gpuaas.providers.openstack.clusters.keys import (
     ADMINS,
     AGENTS,
     CLIENT_CA,
-    LOGIN,
     SERVER_CA,
     SERVERS,
     Keys,
-    principal,
 )
-from gpuaas.providers.openstack.clusters.settings import K3S_URL
+from gpuaas.providers.openstack.clusters.settings import JOBS_OF_REMOVED, K3S_URL
 
 MOST = 65535  # Nova's, of what is encoded
 HERE = Path(__file__).parent / "guest"
@@ -39,7 +37,6 @@ QUEUE = (  # what the first head of a k3s cluster runs to report its pods
     "gpuaas/providers/openstack/clusters/k3s_queue.py",
 )
 MANIFESTS, TLS = "/var/lib/rancher/k3s/server/manifests", "/var/lib/rancher/k3s/server/tls"
-UID = 2010  # of the members' account, the same on all machines
 UNIT = """\
 [Unit]
 After=network-online.target
@@ -145,8 +142,7 @@ def cloud_config(guest: Guest) -> str:
         ],
     }
     if guest.is_slurm:
-        account = {"name": LOGIN, "uid": UID, "shell": "/bin/bash", "lock_passwd": True}
-        document["users"] = [account]
+        document["users"] = []  # not even the image's own
     if guest.is_slurm and guest.role == "server":
         private, public = guest.keys.host_key
         document["ssh_keys"] = {"ed25519_private": private, "ed25519_public": public}
@@ -207,6 +203,7 @@ def _environment(guest: Guest) -> str:
         "PACKAGES": " ".join(settings.get("packages") or ()),
         "QUEUE_URL": guest.spec.boots.queue_url,
         "K3S_URL": str(settings.get("k3s_url") or K3S_URL),
+        "JOBS_OF_REMOVED": str(settings.get("jobs_of_removed") or JOBS_OF_REMOVED[0]),
     }
     return "".join(
         f"GPUAAS_{key}='{value}'\n" if " " in value else f"GPUAAS_{key}={value}\n"
@@ -299,6 +296,6 @@ def _slurm_files(guest: Guest) -> list[File]:
         _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),
         _file(f"{ETC}/slurmdbd.conf", slurm.SLURMDBD_CONF),
         _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
-        _file(f"/etc/ssh/gpuaas_principals/{LOGIN}", f"{principal(guest.spec.ref)}\n", "0644"),
+        _file(f"{BIN}/gpuaas-logins", (HERE.parent / "slurm_logins.py").read_text(), "0700"),
         _file("/etc/ssh/sshd_config.d/50-gpuaas.conf", trust, "0644"),
     ]
