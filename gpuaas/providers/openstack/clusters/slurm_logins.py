@@ -4,7 +4,7 @@
 
 The head runs this very file, so it imports nothing but the standard library. It may be killed at any point and run again: everything
 is compared with what is there, and files are replaced whole. Nobody who was ever let in is removed, for files and jobs are theirs:
-the login is locked, and the home stays. Whoever may not enter is shut out before anybody else is let in, and before Slurm is asked.
+the login is locked, and the home stays. Those who may not enter are shut out before anybody else is let in, and before Slurm is asked.
 """
 
 import fcntl
@@ -178,10 +178,10 @@ class Head:
         for name in sorted({row[0] for row in rows if row[0] in gone and (running or row[1] == "PD")}):
             run("scancel", f"--user={name}", *waiting)
 
-    def tell(self, logins: Sequence[Login]) -> None:
+    def report(self, logins: Sequence[Login]) -> None:
         replace(self._names, json.dumps([one.name for one in logins if one.admitted]), WORLD)
 
-    def told(self) -> set[str]:
+    def reported(self) -> set[str]:
         return set(json.loads(self._names.read_text())) if self._names.exists() else set()
 
     # -- within ------------------------------------------------------------------------------------------------------
@@ -234,15 +234,16 @@ def main(head: Head, cluster: str, answer: Mapping[str, Any], *, cancel: bool) -
     head.shut(logins)
     head.open(logins)
     inside = [one for one in logins if one.admitted]
-    # until Slurm knows it, nobody is told that a new login is ready
-    head.tell([one for one in inside if one.name in head.told()])
+    # a new login is reported as ready once Slurm knows it
+    known = head.reported()
+    head.report([one for one in inside if one.name in known])
     if account := orders["account"]:
         gpus = sum(one["gpus"] * one["machines"] for one in answer["pools"])
         try:
             head.account(cluster, account, gpus, logins)
         finally:
             head.jobs_end(logins, running=cancel)
-    head.tell(inside)
+    head.report(inside)
     return 0
 
 

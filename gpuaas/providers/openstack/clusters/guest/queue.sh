@@ -40,9 +40,9 @@ END {
   print "], "
 }'
 workers() { timeout 10 sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
-told() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
+let_in() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
 post() { # POOLS: what Slurm does not say is left out, since nobody may be let in for longer because of that
-  printf '{%s"logins": %s}' "$1" "$(told)" |
+  printf '{%s"logins": %s}' "$1" "$(let_in)" |
     curl --silent --show-error --fail --max-time 20 --header @"$etc/queue.header" \
       --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL"
 }
@@ -53,9 +53,9 @@ if nodes=$(workers) &&
   pools=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 answer=$(post "$pools")
-before=$(told)
+before=$(let_in)
 GPUAAS_JOBS_OF_REMOVED=$GPUAAS_JOBS_OF_REMOVED gpuaas-logins "$cluster" <<< "$answer" || failed=1
-[ "$(told)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
+[ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
 [ -n "$pools" ] || exit 1
 orders=$(python3 -c 'import json, sys
 for one in json.load(sys.stdin).get("pools") or []:
