@@ -49,7 +49,9 @@ def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: 
     template = template_create(
         actor=as_olga, slug="slurm", name="Slurm", kind="slurm", site=site, driver="sandbox"
     )
-    template_version_add(actor=as_olga, template=template, document={**SLIM, "releases": ["25.05.3"]})
+    head = {"vcpus": 4, "memory_gib": 8, "disk_gib": 40}
+    words = {**SLIM, "releases": ["25.05.3"], "control_plane": head}
+    template_version_add(actor=as_olga, template=template, document=words)
     template_update(actor=as_olga, template=template, state="active", public=True)
     limits_give(project)
     wanted = {"release": "25.05.3", "pools": {"gpu": {"count": 1}}}
@@ -153,6 +155,8 @@ def test_the_head_is_answered_over_http(cluster: Cluster) -> None:
         found: dict[str, Any] = answer.json()
         return found
 
+    post({"logins": ["bob"]})
+    assert reread(cluster).logins == [], "nobody is in before a login was given"
     answer = post({"logins": ["bob", "nobodys"]})
     assert answer["logins"] == {
         "account": "weather-lm",
@@ -161,7 +165,7 @@ def test_the_head_is_answered_over_http(cluster: Cluster) -> None:
     assert [one["machines"] for one in answer["pools"]] == [1]
     assert reread(cluster).logins == ["bob"], "names that were not given are not kept"
     assert not ClusterQueue.objects.exists(), "a head that could not ask Slurm says nothing of the queue"
-    assert "logins" in post({"logins": ["x" * 33]})["error"]["fields"]
+    assert "logins.0" in post({"logins": ["x" * 33]})["error"]["fields"]
 
 
 def test_the_access_of_a_person_names_their_login_once_the_head_has_it(

@@ -242,7 +242,7 @@ def test_accounts_on_the_machines_are_listed_with_their_people(
     ClusterLogin.objects.create(project=project, user=bob, name="bob-2", uid=20_001)
     grant_of_cluster(cluster, bob)
     assert "Accounts on the cluster" not in words(alice_at.get(at)), "all members share one"
-    for inside, state in (([], "account of bob , being made"), (["bob-2"], "account of bob")):
+    for inside, state in (([], "account of bob, being made"), (["bob-2"], "account of bob")):
         Cluster.objects.filter(pk=cluster.pk).update(logins=inside)
         assert state in " ".join(words(alice_at.get(at)).split())
     project_member_remove(actor=as_alice, project=project, user=bob)
