@@ -29,7 +29,7 @@ def test_all_people_of_a_project_get_names_that_linux_takes(usernames: list[str]
         assert len(name) <= LOGIN_MAX
         assert name not in RESERVED
         assert not name.startswith(FOREIGN)
-        assert slurm_logins.NAME.fullmatch(name), "the head takes what the portal gives"
+        assert slurm_logins.LOGIN_FORM.fullmatch(name), "the head takes what the portal gives"
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,10 @@ class Machine:
             )
             (self.tools / name).chmod(0o755)
         (self.root / "done").write_text("")
-        around = {
-            "PATH": f"{self.tools}:{os.environ['PATH']}",
-            "GPUAAS_ETC": str(self.etc),
-            "GPUAAS_ROOT": str(self.root),
-            "GPUAAS_JOBS_OF_REMOVED": "finish" if finish else "cancel",
-        }
+        around = {"PATH": f"{self.tools}:{os.environ['PATH']}"}
+        policy = "finish" if finish else "cancel"
         answer = json.dumps({"pools": POOLS, "logins": {"account": account, "logins": logins}})
-        command = [sys.executable, str(slurm_logins.__file__), "c-train"]
+        command = [sys.executable, slurm_logins.__file__, str(self.etc), "c-train", policy, str(self.root)]
         done = subprocess.run(command, input=answer, env=around, text=True, capture_output=True, check=False)
         return done.returncode
 

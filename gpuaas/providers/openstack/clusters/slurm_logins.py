@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Run twice a minute on the head of a Slurm cluster, as gpuaas-logins CLUSTER: makes the logins of members what the portal's answer
-(standard input) says, on the machines and in Slurm's accounting.
+"""Run twice a minute on the head of a Slurm cluster, as gpuaas-logins ETC CLUSTER cancel|finish: makes the logins of members what
+the portal's answer (standard input) says, on the machines and in Slurm's accounting.
 
 The head runs this very file, so it imports nothing but the standard library. It may be killed at any point and run again: everything
 is compared with what is there, and files are replaced whole. Nobody who was ever let in is removed, for files and jobs are theirs:
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
 UIDS, LAST_UID = 20_001, 59_999
 GROUP, GROUP_ID = "members", 20_000  # of everybody who may enter; the folder /home/shared is its own
 SHELL = "/bin/bash"
@@ -57,7 +57,7 @@ def logins_merge(
     found = {name: Login(name, uid, admitted=False) for name, uid in there.items()}
     for one in given:
         name, uid = str(one["name"]), int(one["uid"])
-        fits = NAME.fullmatch(name) and UIDS <= uid <= LAST_UID and name not in foreign
+        fits = LOGIN_FORM.fullmatch(name) and UIDS <= uid <= LAST_UID and name not in foreign
         taken = any(other.uid == uid and other.name != name for other in found.values())
         if not fits or taken or there.get(name, uid) != uid:
             sys.stderr.write(f"the login {name} ({uid}) cannot be on this machine\n")
@@ -248,9 +248,8 @@ def main(head: Head, cluster: str, answer: Mapping[str, Any], *, cancel: bool) -
 
 
 if __name__ == "__main__":
-    etc = Path(os.environ.get("GPUAAS_ETC", "/etc/gpuaas"))
-    with (etc / "logins.lock").open("w") as lock:
+    etc, name, policy, *root = sys.argv[1:]
+    with Path(etc, "logins.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        machine = Head(Path(os.environ.get("GPUAAS_ROOT", "/")), etc)
-        cancels = os.environ.get("GPUAAS_JOBS_OF_REMOVED") != "finish"
-        sys.exit(main(machine, sys.argv[1], json.load(sys.stdin), cancel=cancels))
+        machine = Head(Path(*root or "/"), Path(etc))
+        sys.exit(main(machine, name, json.load(sys.stdin), cancel=policy != "finish"))

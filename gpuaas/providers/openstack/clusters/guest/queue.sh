@@ -54,7 +54,7 @@ if nodes=$(workers) &&
 fi
 answer=$(post "$pools")
 before=$(let_in)
-GPUAAS_JOBS_OF_REMOVED=$GPUAAS_JOBS_OF_REMOVED gpuaas-logins "$cluster" <<< "$answer" || failed=1
+gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
 [ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
 [ -n "$pools" ] || exit 1
 orders=$(python3 -c 'import json, sys

@@ -1,12 +1,12 @@
 stage_packages() {
   local ours
   if [ "$GPUAAS_ROLE" = server ]; then
-    ours="slurmctld=$GPUAAS_RELEASE* slurmdbd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge libnss-extrausers mariadb-server nfs-kernel-server"
+    ours="slurmctld=$GPUAAS_RELEASE* slurmdbd=$GPUAAS_RELEASE* mariadb-server nfs-kernel-server"
   else
-    ours="slurmd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge libnss-extrausers nfs-common"
+    ours="slurmd=$GPUAAS_RELEASE* nfs-common"
   fi
   # shellcheck disable=SC2086
-  packages_install $ours $GPUAAS_PACKAGES
+  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers $GPUAAS_PACKAGES
   logins_known
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
   service_start munge 30 munge_works
