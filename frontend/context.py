@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 
 from frontend import nav
 from gpuaas.core.looks import Tone
@@ -56,13 +57,16 @@ def console(request: HttpRequest) -> dict[str, object]:
     return {
         "console": here,
         "place": getattr(request, "here", None),
-        "nav": nav.menu(
-            path=request.path,
-            operator=here.operator_view,
-            scope=here.scope,
-            counts=here.counts,
-            hidden=here.hidden,
-            signed_in=bool(user is not None and user.is_authenticated),
+        # only the frame of a page draws it; each template that is drawn for a part has a context of its own
+        "nav": SimpleLazyObject(
+            lambda: nav.menu(
+                path=request.path,
+                operator=here.operator_view,
+                scope=here.scope,
+                counts=here.counts,
+                hidden=here.hidden,
+                signed_in=bool(user is not None and user.is_authenticated),
+            )
         ),
         "tones": tuple(Tone),
         "theme": theme if theme in THEMES else "",

@@ -18,7 +18,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeVar
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, Model, Q, QuerySet, TextChoices, Window
+from django.db.models import Func, IntegerField, Model, Q, QuerySet, Subquery, TextChoices
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
@@ -91,7 +91,12 @@ def paged(
 
 def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:
     """The first rows, and how many there are; one query. Where there are more, the page says so and links to all of them."""
-    found = list(rows.annotate(of_all=Window(Count("*")))[:most])
+    if most is None:
+        found = list(rows)
+        return found, len(found)
+    # a window would read every column of all rows, and those of what is joined, only to count them
+    counted = rows.order_by().values(of_all=Func("pk", function="COUNT", output_field=IntegerField()))
+    found = list(rows.annotate(of_all=Subquery(counted))[:most])
     return found, found[0].of_all if found else 0  # type: ignore[attr-defined]
 
 

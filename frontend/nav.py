@@ -72,6 +72,7 @@ TENANT_MENU: Mapping[str, Sequence[Place]] = {
         Place("Requests", "frontend:requests", "checklist", "r"),
         Place("Members", "frontend:members", "users", "m"),
         Place("API tokens", "frontend:tokens", "key", "t"),
+        Place("Data credentials", "frontend:data_credentials", "lock", "a"),
         Place("Audit log", "frontend:audit", "history", "e"),
     ],
     "Organization": [

@@ -42,6 +42,7 @@ NEEDS = {
     "environments": Permission.WORKSPACE_VIEW,
     "jobs": Permission.WORKSPACE_VIEW,
     "volumes": Permission.WORKSPACE_VIEW,
+    "data_credentials": Permission.WORKSPACE_VIEW,
     "usage": Permission.BILLING_VIEW,
     "costs": Permission.BILLING_VIEW,
     "budgets": Permission.BILLING_VIEW,

@@ -11,6 +11,7 @@ from frontend.views import (
     cluster_policies,
     clusters,
     costs,
+    data_credentials,
     environment_access,
     environments,
     history,
@@ -97,6 +98,7 @@ job_patterns: list[URLPattern] = [
     path("", jobs.show, name="job"),
     path("cancel/", jobs.cancel, name="job_cancel"),
     path("rerun/", jobs.rerun, name="job_rerun"),
+    path("retry/", jobs.retry, name="job_retry"),
     path("follow/", jobs.follow, name="job_follow"),
     path("delete/", jobs.delete, name="job_delete"),
 ]
@@ -140,6 +142,10 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("members/<uuid:user>/remove/", projects.member_remove, name="member_remove"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<uuid:token>/revoke/", tokens.revoke, name="token_revoke"),
+    path("data-credentials/", data_credentials.index, name="data_credentials"),
+    path(
+        "data-credentials/<uuid:credential>/delete/", data_credentials.delete, name="data_credential_delete"
+    ),
     path("audit/", projects.audit, name="audit"),
 ]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F, Model, Sum
 from django.db.models.functions import Coalesce
 
 from billing.booking import Booking, bookings_write
@@ -41,15 +41,8 @@ def payment_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerE
     _give_back(entry, minor, now, actor.name)
     amounts = {Account.PREPAID: minor, Account.CASH: -minor}
     made = _booked(actor, entry, f"{entry.text} reversed: {explanation}", amounts, now)
-    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
-    audit_record(
-        actor=actor,
-        action="payment.reverse",
-        target=entry.organization,
-        organization=entry.organization,
-        before={"payment": str(entry.pk), "amount": str(amount_of(minor, entry.currency))},
-        after={"reason": explanation},
-    )
+    before = {"payment": str(entry.pk), "amount": str(amount_of(minor, entry.currency))}
+    _recorded(actor, entry, "payment.reverse", entry.organization, before, explanation)
     return made
 
 
@@ -63,15 +56,8 @@ def payout_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEn
     explanation, now = _reversible(actor, entry, EntryKind.PAYOUT, reason), clock.now()
     amounts = {Account(row.account): -row.amount_minor for row in entry.postings.all()}
     made = _booked(actor, entry, f"{entry.text} reversed: {explanation}", amounts, now)
-    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
-    audit_record(
-        actor=actor,
-        action="payout.reverse",
-        target=entry.organization,
-        organization=entry.organization,
-        before={"payout": str(entry.pk), "amount": str(made.amount)},
-        after={"reason": explanation},
-    )
+    before = {"payout": str(entry.pk), "amount": str(made.amount)}
+    _recorded(actor, entry, "payout.reverse", entry.organization, before, explanation)
     return made
 
 
@@ -86,15 +72,8 @@ def write_off_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> Ledge
     minor = entry.postings.get(account=Account.WRITE_OFF).amount_minor
     amounts = {Account.RECEIVABLE: minor, Account.WRITE_OFF: -minor}
     made = _booked(actor, entry, f"{invoice.number}: write-off reversed: {explanation}", amounts, now)
-    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
-    audit_record(
-        actor=actor,
-        action="invoice.write_off_reverse",
-        target=invoice,
-        organization=entry.organization,
-        before={"write_off": str(entry.pk), "amount": str(amount_of(minor, entry.currency))},
-        after={"reason": explanation},
-    )
+    before = {"write_off": str(entry.pk), "amount": str(amount_of(minor, entry.currency))}
+    _recorded(actor, entry, "invoice.write_off_reverse", invoice, before, explanation)
     return made
 
 
@@ -114,18 +93,11 @@ def grant_reverse(*, actor: Actor, entry: LedgerEntry, reason: str) -> LedgerEnt
     Grant.objects.filter(pk=grant.pk).update(used_minor=0, expired_minor=F("amount_minor"))
     amounts = {Account.GRANTS: minor, Account.GRANTS_GIVEN: -minor}
     made = _booked(actor, entry, f"{grant} reversed: {explanation}", amounts, now)
-    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
-    audit_record(
-        actor=actor,
-        action="grant.reverse",
-        target=grant,
-        organization=entry.organization,
-        before={
-            "amount": str(amount_of(grant.amount_minor, entry.currency)),
-            "used": str(amount_of(grant.used_minor, entry.currency)),
-        },
-        after={"reason": explanation},
-    )
+    before = {
+        "amount": str(amount_of(grant.amount_minor, entry.currency)),
+        "used": str(amount_of(grant.used_minor, entry.currency)),
+    }
+    _recorded(actor, entry, "grant.reverse", grant, before, explanation)
     return made
 
 
@@ -172,6 +144,7 @@ def _reversible(actor: Actor, entry: LedgerEntry, kind: EntryKind, reason: str) 
 def _booked(
     actor: Actor, entry: LedgerEntry, text: str, amounts: Mapping[Account, int], now: datetime
 ) -> LedgerEntry:
+    """What is free again by it pays what is open."""
     kind, of = EntryKind.REVERSAL, entry.invoice_id
     booking = Booking(
         entry.organization_id,
@@ -185,7 +158,16 @@ def _booked(
         credit_id=entry.credit_id,
     )
     bookings_write([booking], now=now, by=actor.name)
+    open_pay(organizations=[entry.organization_id], now=now, by=actor.name)
     return LedgerEntry.objects.get(reverses=entry)
+
+
+def _recorded(
+    actor: Actor, entry: LedgerEntry, action: str, target: Model, before: dict[str, str], reason: str
+) -> None:
+    """In the audit log of the organization."""
+    of, after = entry.organization, {"reason": reason}
+    audit_record(actor=actor, action=action, target=target, organization=of, before=before, after=after)
 
 
 def _give_back(entry: LedgerEntry, minor: int, now: datetime, by: str) -> None:

@@ -2,16 +2,6 @@
 -- first; the rest of them has none. numerator: of the charge in minor units (rating.md, 1), over `divisor`; and GPU-seconds held.
 -- What is not told apart is added up before it meets prices and slots. open.sql, worth.sql, dearest.sql or
 -- no_dearest.sql, and cards.sql come before it.
--- Parameters: last.
-, told AS (
-    SELECT o.project, CASE WHEN n.kind IS NOT NULL THEN o.holder END AS holder, coalesce(n.kind, '') AS kind, o.ware, o.meter, o.surplus,
-           least(o.until, %(last)s) AS until, sum(o.quantity) AS quantity
-    FROM open o
-    LEFT JOIN place n
-        ON n.kind = o.kind AND coalesce(n.holder, '00000000-0000-0000-0000-000000000000')
-            = coalesce(o.holder, '00000000-0000-0000-0000-000000000000')
-    GROUP BY 1, 2, 3, 4, 5, 6, 7
-)
 SELECT o.project, o.holder, o.kind, s.number, p.currency, p.divisor, coalesce(sum(o.quantity * e.seconds * w.micro), 0),
        coalesce(sum(o.quantity * e.seconds * coalesce(k.share, 1)) FILTER (WHERE o.meter = 'gpu_held'), 0)::bigint
 FROM told o

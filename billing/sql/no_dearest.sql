@@ -1,5 +1,7 @@
--- Where no holders are told apart.
-, place AS (
-    SELECT NULL::uuid AS holder, NULL::text AS kind
-    WHERE false
+-- What is open, where no holders are told apart. open.sql comes before it. Parameter: last.
+, told AS (
+    SELECT o.project, NULL::uuid AS holder, '' AS kind, o.ware, o.meter, o.surplus, least(o.until, %(last)s) AS until,
+           sum(o.quantity) AS quantity
+    FROM open o
+    GROUP BY 1, 4, 5, 6, 7
 )

@@ -332,6 +332,7 @@ def environments() -> None:
 
 
 SWEEP = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 7 ]; then exit 3; fi"]
+INTO = {"credential": "archive", "folder": "data"}
 # their names, the states in which they are left, and what else they are given
 JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("prepare", "succeeded", {"command": ["sh", "-c", "sleep 1"]}),
@@ -344,15 +345,23 @@ JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
         {"command": ["torchrun", "train.py", "sleep 86400"], "tasks": 2, "together": True},
     ),
     ("evaluate", "requested", {"command": ["sh", "-c", "sleep 600"], "gpus": 1}),
+    (
+        "digits",
+        "requested",
+        {"command": ["true"], "gpus": 1, "inputs": [{"url": "s3://sets/digits", **INTO}]},
+    ),
+    ("radar", "failed", {"command": ["true"], "inputs": [{"url": "s3://missing/radar", **INTO}]}),
 )
 
 
 def jobs() -> None:
     """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, an array
-    of which one task failed, two tasks that run together, and one that waits for the GPU."""
+    of which one task failed, two tasks that run together, two with files, of which one could not be moved, and one that waits for
+    the GPU."""
+    from gpuaas.environments.models import Environment
     from gpuaas.jobs import reconcile
     from gpuaas.jobs.models import Job
-    from gpuaas.jobs.services import job_create, queue_start
+    from gpuaas.jobs.services import credential_create, job_create, queue_start
     from gpuaas.workspaces.models import Workspace
     from tenants.models import User
     from tenants.selectors import actor_for
@@ -361,7 +370,12 @@ def jobs() -> None:
     if workspace is None or Job.objects.exists():
         return
     alice = actor_for(user=User.objects.get(username="alice"))
+    key = {"name": "archive", "access_key_id": "AKIDEXAMPLE", "secret": "of-the-demo"}
+    credential_create(actor=alice, project=workspace.project, endpoint="https://s3.example.org", **key)
+    volume = Environment.objects.get(name="explore").external_name
     for name, state, given in JOBS:
+        for each in given.get("inputs", ()):
+            each["volume"] = volume
         made = job_create(actor=alice, workspace=workspace, name=name, image="ghcr.io/weather/lm:7", **given)
         queue_start(workspace_id=workspace.pk)
         until_ready(made, reconcile.run, state)

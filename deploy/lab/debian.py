@@ -4,16 +4,16 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from deploy.lab.commands import said
+from deploy.lab.commands import output_of
 
 
 def unpack(packages: Iterable[str], target: Path) -> None:
     """Fetches them, without what they depend on, and makes `target` as a whole. Raises LabError."""
-    said("apt-get", "-qq", "update")
+    output_of("apt-get", "-qq", "update")
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         root = Path(work, "root")
         here = ("sh", "-c", 'cd "$0" && apt-get -qq -o APT::Sandbox::User=root download "$@"', work)
-        said(*here, *packages)
+        output_of(*here, *packages)
         for package in sorted(Path(work).glob("*.deb")):
-            said("dpkg-deb", "--extract", str(package), str(root))
+            output_of("dpkg-deb", "--extract", str(package), str(root))
         root.rename(target)

@@ -4,9 +4,10 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 
 BUILD_LIMIT_S = 45 * 60
@@ -18,27 +19,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "GOWORK": "off", "CGO_ENABLED": "0"}
 
 
-def _count_packages(source: Path, packages: Iterable[str]) -> int:
-    try:
-        listed = subprocess.run(
-            ["go", "list", "-deps", *packages],
-            cwd=source,
-            env=environment(),
-            text=True,
-            capture_output=True,
-            timeout=BUILD_LIMIT_S,
-            check=True,
-        )
-    except subprocess.CalledProcessError as error:
-        raise LabError(f"the Go modules could not be fetched:\n{error.stderr[-3000:]}") from error
-    except subprocess.TimeoutExpired as error:
-        raise LabError("fetching the Go modules took too long") from error
-    return len(listed.stdout.splitlines())
+def go(*words: str, folder: Path, limit: float = BUILD_LIMIT_S) -> str:
+    """What `go` wrote, asked in a folder of pins."""
+    return output_of("go", *words, environment=environment(), folder=folder, limit=limit)
 
 
 def run_build(flags: Sequence[str], packages: Sequence[str], source: Path, report: Report) -> None:
     """Shows how far it is: go names each package on a line of its own as it compiles it."""
-    total = _count_packages(source, packages)
+    total = len(go("list", "-deps", *packages, folder=source).splitlines())
     report(f"building up to {total} packages, once")
     last_lines: list[str] = []
     begun = shown = time.monotonic()
@@ -48,11 +36,11 @@ def run_build(flags: Sequence[str], packages: Sequence[str], source: Path, repor
         env=environment(),
         stderr=subprocess.PIPE,
         text=True,
-    ) as go:
-        watchdog = threading.Timer(BUILD_LIMIT_S, go.kill)
+    ) as build:
+        watchdog = threading.Timer(BUILD_LIMIT_S, build.kill)
         watchdog.start()
         try:
-            for done, line in enumerate(go.stderr or (), start=1):
+            for done, line in enumerate(build.stderr or (), start=1):
                 last_lines = [*last_lines[-29:], line]
                 if time.monotonic() - shown >= PROGRESS_EVERY_S:
                     shown = time.monotonic()
@@ -60,5 +48,5 @@ def run_build(flags: Sequence[str], packages: Sequence[str], source: Path, repor
                     report(f"  {percent:2d}% ({done} of up to {total} packages, {shown - begun:.0f} s)")
         finally:
             watchdog.cancel()
-    if go.returncode:
+    if build.returncode:
         raise LabError("the build failed:\n" + "".join(last_lines))

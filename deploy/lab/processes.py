@@ -1,17 +1,18 @@
 """Programs that outlive the process which started them, found again by pid and start time."""
 
 import contextlib
+import http.client
 import json
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploy.lab.errors import LabError
-from deploy.lab.files import write_private
+from deploy.lab.files import wait_limit, write_private
 from deploy.lab.holds import HOME, hold
 from deploy.lab.identity import identity, is_of_this_boot
 
@@ -121,6 +122,33 @@ class Process:
         end = time.monotonic() + limit
         while self.pid() and time.monotonic() < end:
             time.sleep(0.02)
+
+
+def wait_until(
+    probe: Callable[[], bool],
+    problem: str,
+    programs: Sequence[Process],
+    *,
+    fatal: Callable[[Exception], bool] = lambda _: False,
+) -> None:
+    """Returns when `probe` is true. Raises LabError when it is not in time, or one of `programs` ends; the last is the one whose
+    `problem` it is. A probe may fail until then, but for what is `fatal`."""
+    limit, answer, waited = wait_limit(), "no answer yet", programs[-1]
+    end = time.monotonic() + limit
+    while time.monotonic() < end:
+        for each in programs:
+            if not each.pid():
+                raise LabError(f"{each.name} ended:\n{each.log_end()}")
+        try:
+            if probe():
+                return
+        except (OSError, http.client.HTTPException, LabError) as error:
+            if fatal(error):
+                raise
+            answer = str(error)
+        time.sleep(0.05)
+    words = f"{waited.name}: {problem} after {limit:.0f} s ({answer})"
+    raise LabError(f"{words}; the end of its log:\n{waited.log_end()}")
 
 
 def resident_mib(pid: int | None) -> int:

@@ -53,8 +53,13 @@ class InsideForm(Form):
         """What the service would refuse is said together with what cannot be read."""
         found = super().clean() or {}
         room = self.rooms.get(found.get("workspace", ""))
-        refuse_readable(self, self.wrong(workspace=room, **self.asked()))
+        wrong = self.wrong(workspace=room, **self.asked())
+        refuse_readable(self, {self.field_of(name): texts for name, texts in wrong.items()})
         return found
+
+    def field_of(self, name: str) -> str:
+        """Beside which field the service's refusal at `name` stands."""
+        return name
 
     def asked(self) -> dict[str, Any]:
         """What the service takes, but the workspace; what cannot be read is left out, and a name is then empty."""

@@ -1,16 +1,21 @@
 """Submitting a job, and submitting one again."""
 
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText
+from frontend.forms import RequiredText, choices_set
 from frontend.forms.inside import InsideForm, whole
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.mover import transfers_of
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
+from gpuaas.jobs.states import Way
+from gpuaas.jobs.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST
 from gpuaas.workspaces.room import LABELS, MOST
 
+ROWS = 2  # of inputs and of outputs that a new form has
 LINES = {"rows": 3, "spellcheck": "false"}
 VARIABLES = "Enter each variable on a line of its own, as NAME=value."
 
@@ -134,10 +139,89 @@ class JobForm(InsideForm):
         help_text="How many run at the same time. Empty: as many as fit in what the workspace has bought.",
     )
 
+    def __init__(
+        self, *args: Any, rows: Mapping[Way, int], credentials: Sequence[str], **kwargs: Any
+    ) -> None:
+        """rows: of files, in which each has a field for all that a transfer has; one that is left empty is none. credentials: the
+        names of the project's."""
+        super().__init__(*args, **kwargs)
+        self.rows = {way: range(min(rows[way], TRANSFERS_MOST)) for way in Way}
+        for way, row in self._all_rows():
+            for part, field in _row_fields(f"{way.label[:-1]} {row + 1}").items():
+                self.fields[row_field(way, row, part)] = field
+            choices_set(
+                self,
+                row_field(way, row, "credential"),
+                [("", "none"), *((each, each) for each in credentials)],
+            )
+
+    def _all_rows(self) -> Iterator[tuple[Way, int]]:
+        return ((way, row) for way in Way for row in self.rows[way])
+
+    def transfer_fields(self) -> list[tuple[str, bool, list[list[forms.BoundField]]]]:
+        """By way: its name, whether it is that of inputs, and the fields of each row."""
+        return [
+            (
+                str(way.label),
+                way is Way.IN,
+                [[self[row_field(way, row, part)] for part in FIELDS] for row in self.rows[way]],
+            )
+            for way in Way
+        ]
+
+    def _filled(self, way: Way) -> dict[int, dict[str, str]]:
+        """By row."""
+        found = {
+            row: {part: self.cleaned_data.get(row_field(way, row, part), "") for part in FIELDS}
+            for row in self.rows[way]
+        }
+        return {row: each for row, each in found.items() if any(each.values())}
+
+    def asked(self) -> dict[str, Any]:
+        own = {row_field(way, row, part) for way, row in self._all_rows() for part in FIELDS}
+        found = {name: each for name, each in super().asked().items() if name not in own}
+        return found | {f"{way}puts": list(self._filled(way).values()) for way in Way}
+
+    def field_of(self, name: str) -> str:
+        head, _, rest = name.partition(".")
+        at, _, part = rest.partition(".")
+        way = next((way for way in Way if f"{way}puts" == head), None)
+        return row_field(way, list(self._filled(way))[int(at)], part) if way is not None and part else name
+
+
+def row_field(way: Way, row: int, part: str) -> str:
+    return f"{way}puts_{row}_{part}"
+
+
+def rows_in(given: Mapping[str, Any]) -> dict[Way, int]:
+    """How many rows of files were sent, or are to be shown first."""
+    return {
+        way: max([ROWS, *(row + 1 for row in range(TRANSFERS_MOST) if row_field(way, row, "url") in given)])
+        for way in Way
+    }
+
+
+def _row_fields(label: str) -> dict[str, forms.Field]:
+    attrs = {"spellcheck": "false", "autocomplete": "off"}
+
+    def text(what: str, most: int) -> forms.CharField:
+        widget = forms.TextInput(attrs=attrs)
+        return forms.CharField(label=f"{label}, {what}", max_length=most, required=False, widget=widget)
+
+    return {
+        "url": text("address", URL_MOST),
+        "credential": forms.ChoiceField(label=f"{label}, credential", required=False),
+        "volume": text("volume", 253),
+        "folder": text("folder", FOLDER_MOST),
+    }
+
 
 def again(row: Job) -> dict[str, Any]:
     """What the form of a repetition begins with."""
     kept = {name: getattr(row, name) for name in JobForm.base_fields if name not in {"workspace", "gpu"}}
     gpu = row.pool.gpu_type.slug if row.pool is not None else ""
     at_once = row.at_once if row.tasks > 1 and not row.together else None
+    for way in Way:
+        for at, each in enumerate(transfers_of(row, way)):
+            kept |= {row_field(way, at, part): each[part] for part in FIELDS}
     return {**kept, "workspace": str(row.workspace_id), "gpu": gpu, "at_once": at_once}

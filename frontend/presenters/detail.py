@@ -18,15 +18,8 @@ from frontend.presenters.rights import Rights, is_open, rights_of
 from frontend.presenters.sleep import Sleep, after_lease, sleep_of
 from frontend.presenters.words import Words, words_of
 from gpuaas.core.looks import Tone
+from gpuaas.workspaces import selectors
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.selectors import (
-    drifts_of,
-    evictions_of,
-    grants_of,
-    robots_of,
-    timeline,
-    workspace_role,
-)
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.roles import Permission
 
@@ -88,7 +81,7 @@ def urls_of(workspace: Workspace) -> dict[str, str]:
 def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(workspace)
     may = rights_of(workspace, here)
-    removed, removed_count = some_of(evictions_of(workspace=workspace), SHOWN)
+    removed, removed_count = some_of(selectors.evictions_of(workspace=workspace), SHOWN)
     words = words_of(workspace.site)
     rows = machine_pods(workspace, now=now) if words.machines else pods.pods_of(workspace, removed, now=now)
     evictions = pods.eviction_rows(removed, pods.gpu_names(workspace))
@@ -103,7 +96,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         failure=_failure(workspace),
         sleep=sleep_of(workspace, rows, here),
         operation=operations.operation_of(
-            timeline(workspace=workspace), now=now, history=HISTORY, may_retry=may.retry
+            selectors.timeline(workspace=workspace), now=now, history=HISTORY, may_retry=may.retry
         ),
         meters=() if workspace.state == S.DELETED else workspaces.meters_of(workspace),
         bounds=tuple(workspace.observed.get("bounds", ())),
@@ -127,7 +120,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
 
 def _found_and_told(workspace: Workspace, here: ProjectPlace, may: Rights) -> dict[str, Any]:
     """The newest differences and events, each with how many there are."""
-    drifts, drifts_count = some_of(drift.open_first(drifts_of(workspace=workspace)), SHOWN)
+    drifts, drifts_count = some_of(drift.open_first(selectors.drifts_of(workspace=workspace)), SHOWN)
     told, told_count = events.events_of(workspace, with_audit=may.audit, zone=here.zone)
     return {
         "drifts": drift.drifts_shown(drifts),
@@ -141,8 +134,8 @@ def _access(workspace: Workspace, here: ProjectPlace, may: Rights) -> access.Acc
     return access.card_of(
         workspace,
         here,
-        grants=grants_of(workspace=workspace),
-        robots=robots_of(workspace=workspace),
+        grants=selectors.grants_of(workspace=workspace),
+        robots=selectors.robots_of(workspace=workspace),
         manages=may.members,
     )
 
@@ -172,7 +165,7 @@ def _access_text(workspace: Workspace, here: ProjectPlace) -> str:
     if workspace.state in {S.DELETING, S.DELETED}:
         return "Access has ended."
     document = words_of(workspace.site).access
-    if workspace_role(actor=here.actor, workspace=workspace) is None:
+    if selectors.workspace_role(actor=here.actor, workspace=workspace) is None:
         who = (
             "Only members of the workspace"
             if here.can(Permission.WORKSPACE_ACCESS)

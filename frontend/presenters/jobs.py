@@ -14,15 +14,16 @@ from frontend.presenters import held, inside
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.jobs.models import Job, JobLog, TaskLog
-from gpuaas.jobs.seen import Task, counts_of
+from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
-from gpuaas.jobs.states import ENDED, JobState, TaskState
+from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = JobState
-DEEDS = ("cancel", "rerun", "delete", "follow")
+UNITS = (("GiB", 30), ("MiB", 20), ("KiB", 10))
+DEEDS = ("cancel", "rerun", "retry", "delete", "follow")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,
@@ -46,6 +47,7 @@ class Rights:
     delete: bool
     log: bool
     follow: bool
+    retry: bool
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class Page:
     log: JobLog | TaskLog | None
     task: int | None
     progress: Meter | None
+    files: tuple[tuple[str, tuple[Meter, ...]], ...]
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         log=log,
         task=chosen if row.tasks > 1 else None,
         progress=_progress(row) if row.tasks > 1 else None,
+        files=tuple((str(way.label), found) for way in Way if (found := _files(row, way))),
     )
 
 
@@ -134,6 +138,26 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
         )
         for task in tasks
     ]
+
+
+def _files(row: Job, way: Way) -> tuple[Meter, ...]:
+    """How far each transfer is."""
+    there, found = row.moved.get(way, {}).get("done"), moved_of(row, way)
+    meters = []
+    for each in found:
+        place = "/".join(filter(None, (each["volume"], each["folder"])))
+        label = f"{each['url']} → {place}" if way is Way.IN else f"{place} → {each['url']}"
+        total, copied = each["total_bytes"], each["bytes"]
+        text = f"{_gib(copied)} of {_gib(total)}, {each['files']:,} of {each['total_files']:,} files"
+        if not each["total_files"]:
+            text = "all was there already" if there else "waits"
+        meters.append(Meter(copied, limit=total, label=label, text=text))
+    return tuple(meters)
+
+
+def _gib(count: int) -> str:
+    unit, size = next(((unit, 2**power) for unit, power in UNITS if count >= 2**power), ("B", 1))
+    return f"{count / size:,.1f} {unit}" if size > 1 else f"{count} B"
 
 
 def _progress(row: Job) -> Meter:
@@ -164,6 +188,7 @@ def _rights(row: Job, here: ProjectPlace) -> Rights:
         delete=runs and Verb.DELETE in allowed,
         log=runs and Verb.ENTER in allowed,
         follow=runs and Verb.RUN in allowed,
+        retry=runs and Verb.RETRY in allowed,
     )
 
 

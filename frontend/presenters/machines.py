@@ -13,18 +13,8 @@ from frontend.presenters.pods import SURPLUS, PodRow, gpu_names, held_words
 from frontend.presenters.words import MACHINES as WORDS
 from gpuaas.core.looks import Tone
 from gpuaas.providers.base import Belonging, MachineVerb
+from gpuaas.workspaces.machines import selectors
 from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.selectors import (
-    FlavorRoom,
-    Ssh,
-    belongings_of,
-    flavors_left,
-    machines_of,
-    screens_offered,
-    ssh_of,
-    surplus_marks,
-    verbs_now,
-)
 from gpuaas.workspaces.machines.states import AWAKE, LIFE, MOVING, MachineState
 from gpuaas.workspaces.models import Eviction, Workspace, WorkspaceMember
 from gpuaas.workspaces.states import MACHINE, AccessRole, WorkspaceState
@@ -116,7 +106,7 @@ class MachinePage:
     may_delete: bool
     may_see: bool
     asleep: str
-    ssh: Ssh | None
+    ssh: selectors.Ssh | None
     moving: bool
     history: tuple[tuple[datetime, str, str], ...]
 
@@ -134,14 +124,14 @@ def machines_page(
     workspace: Workspace, look: MachineLook | None, here: ProjectPlace, *, now: datetime
 ) -> MachinesPage:
     names = gpu_names(workspace)
-    found = list(machines_of(workspace=workspace))
-    marks = surplus_marks(workspace=workspace)
-    rooms = flavors_left(workspace=workspace)
+    found = list(selectors.machines_of(workspace=workspace))
+    marks = selectors.surplus_marks(workspace=workspace)
+    rooms = selectors.flavors_left(workspace=workspace)
     runs = may_run(workspace, here)
     return MachinesPage(
         rows=tuple(row_of(row, workspace, names, now, marks.get(row.pk)) for row in found),
         rooms=tuple(_room(room) for room in rooms),
-        belongings=tuple(belongings_of(look)),
+        belongings=tuple(selectors.belongings_of(look)),
         notice=_notice(look),
         looked_at=look.observed_at if look is not None else None,
         listed_at=look.slow_at if look is not None else None,
@@ -155,8 +145,11 @@ def machines_page(
 
 def machine_pods(workspace: Workspace, *, now: datetime) -> tuple[PodRow, ...]:
     """The machines for the overview, shorter than on their own page."""
-    names, marks = gpu_names(workspace), surplus_marks(workspace=workspace)
-    rows = [row_of(row, workspace, names, now, marks.get(row.pk)) for row in machines_of(workspace=workspace)]
+    names, marks = gpu_names(workspace), selectors.surplus_marks(workspace=workspace)
+    rows = [
+        row_of(row, workspace, names, now, marks.get(row.pk))
+        for row in selectors.machines_of(workspace=workspace)
+    ]
     return tuple(
         PodRow(
             name=row.name,
@@ -205,8 +198,8 @@ def row_of(
 def machine_page(row: Machine, here: ProjectPlace, look: MachineLook | None, *, now: datetime) -> MachinePage:
     workspace = row.workspace
     runs = may_run(workspace, here)
-    verbs = verbs_now(row) if runs else []
-    names, mark = gpu_names(workspace), surplus_marks(workspace=workspace).get(row.pk)
+    verbs = selectors.verbs_now(row) if runs else []
+    names, mark = gpu_names(workspace), selectors.surplus_marks(workspace=workspace).get(row.pk)
     shown = row_of(row, workspace, names, now, mark)
     return MachinePage(
         row=shown,
@@ -214,9 +207,9 @@ def machine_page(row: Machine, here: ProjectPlace, look: MachineLook | None, *, 
         buttons=tuple((verb.value, *BUTTONS[verb]) for verb in verbs if verb in BUTTONS),
         may_rebuild=MachineVerb.REBUILD in verbs,
         may_delete=MachineVerb.DELETE in verbs,
-        may_see=runs and row.state == MachineState.RUNNING and screens_offered(look),
+        may_see=runs and row.state == MachineState.RUNNING and selectors.screens_offered(look),
         asleep="" if workspace.state in AWAKE or not runs else state_text(workspace),
-        ssh=ssh_of(row, look) if row.state == MachineState.RUNNING else None,
+        ssh=selectors.ssh_of(row, look) if row.state == MachineState.RUNNING else None,
         moving=row.state in MOVING,
         history=_history(row, names, mark),
     )
@@ -247,14 +240,14 @@ def url_of(workspace: Workspace, name: str, machine: Machine | None = None, *mor
     return reverse(f"frontend:{name}", args=args)
 
 
-def gives(room: FlavorRoom) -> str:
+def gives(room: selectors.FlavorRoom) -> str:
     flavor = room.flavor
     disk = f", {flavor.disk_gib} GiB disk" if flavor.disk_gib else ""
     gpu = flavor.pool.gpu_type.name
     return f"{flavor.gpus} × {gpu}, {flavor.vcpus} vCPU, {flavor.memory_gib} GiB{disk}"
 
 
-def _room(room: FlavorRoom) -> RoomRow:
+def _room(room: selectors.FlavorRoom) -> RoomRow:
     pool = room.flavor.pool
     return RoomRow(
         slug=room.flavor.slug,
@@ -270,14 +263,14 @@ def _room(room: FlavorRoom) -> RoomRow:
 
 
 def rooms_of(workspace: Workspace) -> tuple[RoomRow, ...]:
-    return tuple(_room(room) for room in flavors_left(workspace=workspace))
+    return tuple(_room(room) for room in selectors.flavors_left(workspace=workspace))
 
 
 def no_order(workspace: Workspace) -> str:
-    return _no_order(workspace, flavors_left(workspace=workspace))
+    return _no_order(workspace, selectors.flavors_left(workspace=workspace))
 
 
-def _no_order(workspace: Workspace, rooms: Sequence[FlavorRoom]) -> str:
+def _no_order(workspace: Workspace, rooms: Sequence[selectors.FlavorRoom]) -> str:
     """Why no machine can be ordered now, and what to do; "" if one can."""
     if workspace.state != WorkspaceState.READY:
         return state_text(workspace)

@@ -33,6 +33,47 @@ function blockWhy(event: Event): void {
   else button.removeAttribute("aria-describedby");
 }
 
+/** Without an answer nothing is refused: what was refused before was of another text. */
+function unblock(event: Event): void {
+  const why = event.target;
+  if (!(why instanceof HTMLElement) || !("why" in why.dataset)) return;
+  why.replaceChildren();
+  blockWhy(event);
+}
+
+/** Forms that were typed in since the server last answered for them. */
+const changed = new WeakSet<HTMLFormElement>();
+
+function typed(event: Event): void {
+  if (event.target instanceof HTMLInputElement && event.target.form) changed.add(event.target.form);
+}
+
+function answered(event: Event): void {
+  const form = (event as CustomEvent<{ elt: Element }>).detail.elt.closest("form");
+  if (form) changed.delete(form);
+}
+
+/** Enter sends what was typed this moment, although the button is still disabled by the answer of what stood there before. */
+function sendTyped(event: KeyboardEvent): void {
+  const input = event.target;
+  if (event.key !== "Enter" || !(input instanceof HTMLInputElement) || !input.form) return;
+  const button = one<HTMLButtonElement>("button[type=submit]", input.form);
+  if (!button?.disabled || !changed.has(input.form)) return;
+  event.preventDefault();
+  button.disabled = false;
+  input.form.requestSubmit(button);
+}
+
+/** What was typed before this script ran is answered as if it were typed now. */
+function catchUp(event: Event): void {
+  if (event.target !== document.body) return;
+  for (const input of all<HTMLInputElement>("form[hx-trigger] input, form:has([data-why]) input")) {
+    if (!input.matches("[type=text], [type=search], :not([type])") || input.value === input.defaultValue)
+      continue;
+    for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }));
+  }
+}
+
 /** A question that the next key overtakes is no error; htmx would write one to the console. */
 function overtake(event: Event): void {
   const { detail } = event as CustomEvent<{ xhr: XMLHttpRequest; error?: string }>;
@@ -71,6 +112,12 @@ export function startAnswers(): void {
   document.addEventListener("htmx:beforeSend", overtake);
   document.addEventListener("htmx:afterSwap", block);
   document.addEventListener("htmx:afterSwap", blockWhy);
+  document.addEventListener("htmx:responseError", unblock);
+  document.addEventListener("htmx:sendError", unblock);
+  document.addEventListener("htmx:afterSwap", answered);
+  document.addEventListener("htmx:load", catchUp);
+  document.addEventListener("input", typed);
+  document.addEventListener("keydown", sendTyped);
   document.addEventListener("htmx:oobAfterSwap", block);
   document.addEventListener("htmx:afterSettle", mark);
   document.addEventListener("input", chooseLease);

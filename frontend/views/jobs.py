@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
-from frontend.forms.jobs import JobForm, again
+from frontend.forms.jobs import ROWS, JobForm, again, rows_in
 from frontend.frame import checked, done, draw_page, name_typed, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
@@ -18,7 +18,7 @@ from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.jobs import services
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import job_get_for, jobs_for
+from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import LIVE, JobState, TaskState
 from tenants.roles import Permission
@@ -86,7 +86,7 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 @checked
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     rooms = rooms_for(here, JOBS, awake(here))
-    form = _form(request, rooms, first(request, rooms))
+    form = _form(request, here, rooms, first(request, rooms))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             room = rooms[form.cleaned_data["workspace"]]
@@ -96,8 +96,17 @@ def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")))
 
 
-def _form(request: HttpRequest, rooms: Rooms, initial: dict[str, Any]) -> JobForm:
-    return JobForm(posted(request), rooms=rooms, wrong=services.job_wrong, initial=initial)
+def _form(request: HttpRequest, here: ProjectPlace, rooms: Rooms, initial: dict[str, Any]) -> JobForm:
+    """With more rows of files where these were asked for; then nothing of it is judged yet."""
+    given = posted(request)
+    rows = rows_in(initial if given is None else given)
+    if given is not None and "more" in given:
+        initial, rows = given.dict(), {way: count + ROWS for way, count in rows.items()}
+        given = None
+    names = credentials_for(**here.given).values_list("name", flat=True)
+    return JobForm(
+        given, rows=rows, credentials=list(names), rooms=rooms, wrong=services.job_wrong, initial=initial
+    )
 
 
 def _draw_form(
@@ -135,7 +144,8 @@ def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
 
 def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
     asked = request.GET.get("task", "")
-    page = shown.page_of(row, here, int(asked) if asked.isdecimal() and int(asked[:9]) < row.tasks else None)
+    task = int(asked) if asked.isdecimal() and len(asked) < 10 else row.tasks
+    page = shown.page_of(row, here, task if task < row.tasks else None)
     urls = shown.urls_of(row)
     if asked and page.task is not None:
         urls["page"] += f"?task={page.task}"
@@ -167,7 +177,7 @@ def rerun(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """Its form with what it was given, in the same workspace."""
     found = [room for room in awake(here) if room == row.workspace]
     rooms = rooms_for(here, JOBS, found)
-    form = _form(request, rooms, again(row))
+    form = _form(request, here, rooms, again(row))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
             made = services.job_rerun(actor=here.actor, job=row, **form.asked())
@@ -185,6 +195,14 @@ def follow(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBa
         services.job_follow(actor=here.actor, job=row, task=task)
         words = f"The log of task {task} is taken at the next look, and from then on."
         return done(request, words, f"{held.url_of(row)}?task={task}")
+    return _draw(request, here, row)
+
+
+@job_action(RUN)
+def retry(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
+    with refusals_shown(request, Conflict):
+        services.job_retry(actor=here.actor, job=row)
+        return done(request, f"The files of {row.name} are moved again.", held.url_of(row))
     return _draw(request, here, row)
 
 

@@ -203,7 +203,12 @@ NEEDS: Mapping[str, Need] = {
     "job_rerun": ENTER,
     "job_log": ENTER,
     "job_log_follow": ENTER,
+    "job_retry": ENTER,
     "job_tasks": SEE,
+    "data_credential_list": SEE,
+    "data_credential_get": SEE,
+    "data_credential_create": ENTER,
+    "data_credential_delete": ENTER,
     # -- clusters
     "cluster_template_list": SEE,
     "cluster_template_get": SEE,

@@ -4,16 +4,9 @@ import uuid
 
 from celery import shared_task
 
+from gpuaas.catalog import services
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.catalog.models import NodeCheck, Site, SiteRound
-from gpuaas.catalog.services import (
-    node_check_look,
-    rounds_fill,
-    site_health,
-    site_offers,
-    site_preflight,
-    site_probe,
-)
 from gpuaas.catalog.services.rounds import TASKS
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import claims, clock
@@ -30,12 +23,12 @@ def probe_due() -> int:
 
 @shared_task(name="catalog.probe", base=SiteTask, time_limit=90, soft_time_limit=75)
 def probe(site_id: str) -> bool:
-    return site_probe(uuid.UUID(site_id))
+    return services.site_probe(uuid.UUID(site_id))
 
 
 @shared_task(name="catalog.rounds_due")
 def rounds_due() -> int:
-    rounds_fill()
+    services.rounds_fill()
     due = claims.due_ids(SiteRound, now=clock.now(), limit=BATCH)
     for site_id, kind in SiteRound.objects.filter(pk__in=due).values_list("site_id", "kind"):
         poke(TASKS[RoundKind(kind)], str(site_id))
@@ -44,17 +37,17 @@ def rounds_due() -> int:
 
 @shared_task(name="catalog.preflight", base=SiteTask, time_limit=110, soft_time_limit=100)
 def preflight(site_id: str) -> bool:
-    return site_preflight(uuid.UUID(site_id))
+    return services.site_preflight(uuid.UUID(site_id))
 
 
 @shared_task(name="catalog.health", base=SiteTask, time_limit=110, soft_time_limit=100)
 def health(site_id: str) -> bool:
-    return site_health(uuid.UUID(site_id))
+    return services.site_health(uuid.UUID(site_id))
 
 
 @shared_task(name="catalog.offers", base=SiteTask, time_limit=110, soft_time_limit=100)
 def offers(site_id: str) -> bool:
-    return site_offers(uuid.UUID(site_id))
+    return services.site_offers(uuid.UUID(site_id))
 
 
 @shared_task(name="catalog.node_checks")
@@ -67,4 +60,4 @@ def node_checks() -> int:
     name="catalog.node_check", base=SiteTask, site_by="node_checks", time_limit=55, soft_time_limit=50
 )
 def node_check(check_id: str) -> bool:
-    return node_check_look(uuid.UUID(check_id))
+    return services.node_check_look(uuid.UUID(check_id))

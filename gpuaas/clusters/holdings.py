@@ -9,19 +9,11 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterHolding
 from gpuaas.clusters.spec import Takes, burst_site
 from gpuaas.core.clock import whole_second
-from gpuaas.lifecycle.holdings import (
-    GPU_HELD,
-    MEMORY_HELD,
-    STORAGE_HELD,
-    VCPU_HELD,
-    holdings_close,
-    holdings_rotate,
-    holdings_write,
-)
+from gpuaas.lifecycle import holdings
 from quotas.resources import MEMORY, STORAGE, VCPU
 from tenants.models import Project
 
-METERS = {VCPU: VCPU_HELD, MEMORY: MEMORY_HELD, STORAGE: STORAGE_HELD}
+METERS = {VCPU: holdings.VCPU_HELD, MEMORY: holdings.MEMORY_HELD, STORAGE: holdings.STORAGE_HELD}
 
 Key = tuple[UUID | None, str, UUID | None]  # burst site, meter, flavor
 
@@ -33,7 +25,7 @@ def holdings_set(
     wanted: Counter[Key] = Counter()
     for flavor, count in items:
         site = burst_site(cluster, flavor)
-        wanted[site.pk if site else None, GPU_HELD, flavor.pk] += flavor.gpus * count
+        wanted[site.pk if site else None, holdings.GPU_HELD, flavor.pk] += flavor.gpus * count
     placed: dict[UUID | None, dict[str, int]] = {None: takes.home}
     placed |= {site.pk: amounts for site, amounts in takes.elsewhere.items()}
     for site_id, amounts in placed.items():
@@ -41,11 +33,11 @@ def holdings_set(
             wanted[site_id, meter, None] += amounts.get(resource, 0)
     columns = ("site_id", "meter", "flavor_id")
     owner = {"cluster": cluster, "project_id": cluster.project_id}
-    holdings_rotate(cluster.holdings.all(), columns, wanted, at=at, **owner)
+    holdings.holdings_rotate(cluster.holdings.all(), columns, wanted, at=at, **owner)
 
 
 def holdings_end(*, cluster: Cluster, at: datetime) -> None:
-    holdings_close(cluster.holdings.all(), at=at)
+    holdings.holdings_close(cluster.holdings.all(), at=at)
 
 
 def holdings_move(*, cluster: Cluster, project: Project, at: datetime) -> None:
@@ -63,9 +55,9 @@ def holdings_move(*, cluster: Cluster, project: Project, at: datetime) -> None:
         )
         for row in ended
     ]
-    holdings_write(ended, begun, whole_second(at))
+    holdings.holdings_write(ended, begun, whole_second(at))
 
 
 def holdings_end_at(*, cluster: Cluster, site_id: UUID | None, at: datetime) -> None:
     """What is held at one of its sites."""
-    holdings_close(cluster.holdings.filter(site=site_id), at=at)
+    holdings.holdings_close(cluster.holdings.filter(site=site_id), at=at)

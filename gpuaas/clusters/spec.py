@@ -16,16 +16,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.crypto import decrypt_json, encrypt_json
-from gpuaas.providers.base import (
-    Boots,
-    ClusterSpec,
-    ControlPlane,
-    NodePool,
-    NodeReport,
-    PoolSignals,
-    QueueReport,
-    Stage,
-)
+from gpuaas.providers import base
 from quotas.amounts import amounts_of
 
 # of the portal's own address: where machines report
@@ -45,7 +36,7 @@ class Part:
     plane."""
 
     site: Site | None
-    spec: ClusterSpec
+    spec: base.ClusterSpec
 
     @property
     def slug(self) -> str:
@@ -88,25 +79,25 @@ def parts_of(cluster: Cluster) -> tuple[Part, ...]:
     return _parts(cluster, definition_of(cluster.template_version), cluster.release, rows)
 
 
-def spec_of(cluster: Cluster) -> ClusterSpec:
+def spec_of(cluster: Cluster) -> base.ClusterSpec:
     """What is wanted now at its own site."""
     return parts_of(cluster)[0].spec
 
 
-def spec_whole(cluster: Cluster) -> ClusterSpec:
+def spec_whole(cluster: Cluster) -> base.ClusterSpec:
     """With the pools of all sites, as the control plane knows them, and its head's latest queue report."""
     own, *others = parts_of(cluster)
     pools = [pool for part in (own, *others) for pool in part.spec.pools]
     return replace(own.spec, pools=tuple(pools), queue=queue_of(cluster))
 
 
-def queue_of(cluster: Cluster) -> QueueReport | None:
+def queue_of(cluster: Cluster) -> base.QueueReport | None:
     """Its head's latest report."""
     row = ClusterQueue.objects.filter(cluster=cluster).first()
     if row is None:
         return None
-    return QueueReport(
-        row.told_at, tuple(PoolSignals(**one, **_workers(row, one["pool"])) for one in row.pools)
+    return base.QueueReport(
+        row.told_at, tuple(base.PoolSignals(**one, **_workers(row, one["pool"])) for one in row.pools)
     )
 
 
@@ -148,9 +139,9 @@ def takes_of(cluster: Cluster, pools: Iterable[tuple[Flavor, int]], definition: 
 
 
 def _parts(
-    cluster: Cluster, definition: Definition, release: str, rows: Sequence[tuple[ClusterPool, NodePool]]
+    cluster: Cluster, definition: Definition, release: str, rows: Sequence[tuple[ClusterPool, base.NodePool]]
 ) -> tuple[Part, ...]:
-    placed: dict[Site | None, list[NodePool]] = {None: []}
+    placed: dict[Site | None, list[base.NodePool]] = {None: []}
     for row, pool in rows:
         placed.setdefault(burst_site(cluster, row.flavor), []).append(pool)
     own = _spec(cluster, definition, release, placed.pop(None))
@@ -163,15 +154,17 @@ def _parts(
     return (Part(None, own), *sorted(others, key=lambda part: part.slug))
 
 
-def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequence[NodePool]) -> ClusterSpec:
-    return ClusterSpec(
+def _spec(
+    cluster: Cluster, definition: Definition, release: str, pools: Sequence[base.NodePool]
+) -> base.ClusterSpec:
+    return base.ClusterSpec(
         id=cluster.pk,
         external_name=cluster.external_name,
         project_slug=cluster.project.slug,
         organization_slug=cluster.project.organization.slug,
         kind=definition.kind,
         release=release,
-        control_plane=ControlPlane(
+        control_plane=base.ControlPlane(
             cluster.control_count, definition.vcpus, definition.memory_gib, definition.disk_gib
         ),
         pools=tuple(pools),
@@ -184,24 +177,27 @@ def _spec(cluster: Cluster, definition: Definition, release: str, pools: Sequenc
     )
 
 
-def _closed(site: Site, pools: Sequence[NodePool]) -> tuple[str, ...]:
+def _closed(site: Site, pools: Sequence[base.NodePool]) -> tuple[str, ...]:
     bought = {name for pool in pools for name in (pool.flavor.resource_name, *pool.flavor.also)}
     return tuple(sorted({*site.gpu_names} - bought))
 
 
-def boots_of(cluster: Cluster) -> Boots:
+def boots_of(cluster: Cluster) -> base.Boots:
     """One that is not saved yet, or is deleted, has no seed and no reports."""
     home = settings.PUBLIC_URL.rstrip("/")
     url, queue_url = f"{home}{REPORTS_PATH}", f"{home}{QUEUE_PATH}"
     if not cluster.seed:
-        return Boots(url, queue_url=queue_url)
-    reports = {row.boot: NodeReport(Stage(row.stage), row.message, row.passed) for row in cluster.boots.all()}
-    return Boots(url, str(decrypt_json(cluster.seed)["seed"]), reports, queue_url)
+        return base.Boots(url, queue_url=queue_url)
+    reports = {
+        row.boot: base.NodeReport(base.Stage(row.stage), row.message, row.passed)
+        for row in cluster.boots.all()
+    }
+    return base.Boots(url, str(decrypt_json(cluster.seed)["seed"]), reports, queue_url)
 
 
 def seed_make() -> str:
     return encrypt_json({"seed": secrets.token_hex(32)})
 
 
-def _pool(row: ClusterPool, count: int, release: str) -> NodePool:
-    return NodePool(row.name, flavor_amount(row.flavor, count), release)
+def _pool(row: ClusterPool, count: int, release: str) -> base.NodePool:
+    return base.NodePool(row.name, flavor_amount(row.flavor, count), release)

@@ -3,6 +3,7 @@ from django.apps import AppConfig
 
 class JobsConfig(AppConfig):
     name = "gpuaas.jobs"
+    sealed = ("jobs.DataCredential.secret",)
 
     def ready(self) -> None:
         from gpuaas.jobs.selectors import taken_by

@@ -1,15 +1,16 @@
-"""Jobs, their operations and their logs."""
+"""Jobs, their operations and their logs; and credentials for their files."""
 
 from django.db import models
 from django.db.models import Q
 
 from gpuaas.catalog.models import Site
+from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.jobs.states import ENDED, JobState, OperationKind
+from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Way
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.workspaces.models import Workspace
-from tenants.models import Project
+from tenants.models import Project, User
 
 
 class Job(Inside):
@@ -22,6 +23,10 @@ class Job(Inside):
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. followed: the task whose log a
     reader wants. Of several, `observed` says which run, succeeded and failed (`gpuaas/jobs/seen.py`).
+
+    inputs, outputs: as `transfers.py` stores them. staging: which of them are still to be moved, a `Way`; it stays where that
+    failed. moving: their mover takes MOVER of the workspace, from when it leaves the queue until nothing of it is left. moved: by
+    way, how far the mover is (`mover.py`), and whether it is `done`.
     """
 
     prefix = "job"
@@ -42,6 +47,11 @@ class Job(Inside):
     tasks = models.PositiveSmallIntegerField(default=1, db_default=1)
     at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
     together = models.BooleanField(default=False, db_default=False)
+    inputs = models.JSONField(default=list, db_default=[], blank=True)
+    outputs = models.JSONField(default=list, db_default=[], blank=True)
+    staging = models.CharField(max_length=3, blank=True, db_default="", editable=False)
+    moving = models.BooleanField(default=False, db_default=False, editable=False)
+    moved = models.JSONField(default=dict, db_default={}, blank=True, editable=False)
     followed = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
     waiting = models.CharField(max_length=300, blank=True)
     holding = models.BooleanField(default=False, editable=False)
@@ -63,13 +73,46 @@ class Job(Inside):
             models.Index(
                 fields=["workspace", "created_at"], condition=Q(state="requested"), name="job_queue_idx"
             ),
+            models.Index(
+                fields=["workspace", "created_at"],
+                condition=Q(state__in=["staging_in", "staging_out"]),
+                name="job_staging_idx",
+            ),
             models.Index(fields=["workspace"], condition=Q(holding=True), name="job_holding_idx"),
+            models.Index(fields=["workspace"], condition=Q(moving=True), name="job_moving_idx"),
         ]
+
+    @property
+    def unmoved(self) -> bool:
+        """Whether it has run, and its outputs are still to be moved."""
+        return bool(self.outputs) and not self.moved.get(Way.OUT, {}).get("done")
 
     @property
     def takes(self) -> dict[str, int]:
         """Of its workspace, by the fields of an order: what runs at the same time."""
         return {name: each * self.at_once for name, each in self.sizes.items()}
+
+
+class DataCredential(Identified):
+    """With which movers of a project reach an S3 server. secret: the secret access key, sealed. endpoint: the server's URL, "" for
+    Amazon's. Jobs name it; one that was deleted and made again under its name counts as the same."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="data_credentials")
+    name = models.CharField(max_length=40)
+    kind = models.CharField(max_length=16, choices=CredentialKind, default=CredentialKind.S3)
+    access_key_id = models.CharField(max_length=128)
+    secret = models.TextField(editable=False)
+    endpoint = models.CharField(max_length=255, blank=True)
+    region = models.CharField(max_length=64, blank=True)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="data_credential_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class JobLog(models.Model):

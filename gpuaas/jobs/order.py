@@ -2,11 +2,13 @@
 at once."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.states import Way
+from gpuaas.jobs.transfers import transfers_read
 from gpuaas.workspaces.room import size_check
 
 USUAL: Final[dict[str, Any]] = {
@@ -23,6 +25,8 @@ USUAL: Final[dict[str, Any]] = {
     "tasks": 1,
     "at_once": None,
     "together": False,
+    "inputs": (),
+    "outputs": (),
 }
 RETRIES_MOST = 10
 TASKS_MOST = 1000
@@ -40,9 +44,11 @@ _MOUNT = re.compile(r"/[a-z][A-Za-z0-9._/-]{0,200}")
 _NOT_MOUNTED = ("/dev", "/proc", "/sys", "/etc", "/bin", "/sbin", "/lib", "/lib64", "/usr")
 
 
-def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
+def order_read(
+    given: Mapping[str, Any], wrong: Mistakes, credentials: Container[str] | None = None
+) -> dict[str, Any]:
     """All fields but name, workspace and gpu, as they are stored; `wrong` gets what cannot be, which then is as usual. at_once:
-    None where it follows from what the workspace has bought.
+    None where it follows from what the workspace has bought. credentials: names of the project's, once that is known.
     """
     found, read = {**USUAL, **given}, dict(USUAL)
     with wrong:
@@ -68,6 +74,9 @@ def order_read(given: Mapping[str, Any], wrong: Mistakes) -> dict[str, Any]:
             read["volume"] = _volume(found["volume"])
         with wrong:
             read["mount"] = _mount(found["mount"])
+    for way in Way:
+        name = f"{way}puts"
+        read[name] = transfers_read(way, found[name], wrong, _volume, credentials)
     return read
 
 
@@ -158,7 +167,7 @@ def _text(field: str, what: str, value: Any) -> None:
 
 def _volume(value: Any) -> str:
     if not value:
-        raise Invalid.field("volume", "enter the name of the volume to mount, or leave the folder empty")
+        raise Invalid.field("volume", "enter the name of a volume of the workspace")
     if type(value) is not str or not _VOLUME.fullmatch(value):
         raise Invalid.field(
             "volume", "the name of a volume has lower-case letters, digits, hyphens and dots alone"

@@ -6,56 +6,47 @@ How it ends is written before it is removed from the site, and it takes its part
 import random
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from django.db import transaction
-
 from gpuaas.core import claims, clock
+from gpuaas.jobs import staging
 from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.mover import mover_of
+from gpuaas.jobs.record import GONE, LOOK_MOST, RECORD, Visit
 from gpuaas.jobs.seen import observed_of
 from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
-from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import CHANGING, JobState
-from gpuaas.lifecycle import inside, visits
+from gpuaas.jobs.staging import Moved
+from gpuaas.jobs.states import STAGING, JobState, Way
+from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
-from gpuaas.lifecycle.inside import Look, Record
-from gpuaas.lifecycle.kind import ConditionChange, conditions_write
+from gpuaas.lifecycle.inside import Look
+from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
-from gpuaas.providers.base import DEADLINE, Change, JobPhase, Jobs, JobSpec, ObservedJob
+from gpuaas.providers.base import DEADLINE, Change, JobPhase, ObservedJob
 from tenants.actors import SYSTEM
 
 S = JobState
-LOOK_MOST = timedelta(seconds=15)  # between two looks at one that runs
 PAUSE, PAUSE_MOST = timedelta(seconds=10), timedelta(minutes=6)  # before another attempt, doubled each time
-GONE = "it was removed at the site, not by the portal"
 OVER = frozenset({JobPhase.GONE, JobPhase.SUCCEEDED, JobPhase.FAILED})
-Visit = inside.Visit[Job, Jobs, JobSpec]
-Action = StepRow | Finish | Look | CleanUp | Rest
+Action = StepRow | Finish | Look | Moved | CleanUp | Rest
 
 
-class JobRecord(Record[Job, Jobs, JobSpec]):
-    def step_wait(
-        self, job: visits.Job[Job], step: StepRow, detail: str, answers: ConditionChange, *, due_at: datetime
-    ) -> None:
-        """A job has no timeline: what its start waits for is what it waits for."""
-        with transaction.atomic():
-            super().step_wait(job, step, detail, answers, due_at=due_at)
-            Job.objects.filter(pk=job.row.pk, state=S.STARTING).update(waiting=detail[:300])
-
-
-RECORD = JobRecord(JOB, JOBS, CHANGING)
-
-
-def plan(state: S, pending: Sequence[StepRow], outcome: str) -> Action:
-    """`pending`: steps that are not done, in order. outcome: of the row."""
+def plan(state: S, pending: Sequence[StepRow], outcome: str, *, moving: bool, moved: bool) -> Action:
+    """`pending`: steps that are not done, in order. outcome and moving: of the row; moved: whether its mover is known to have
+    succeeded."""
     match state:
         case S.QUEUED:
             return Rest(None)
+        case S.STAGING_IN | S.STAGING_OUT:
+            if not moving:
+                return Rest(None)
+            return pending[0] if pending else Moved() if moved else Look()
         case S.STARTING | S.RUNNING:
             return pending[0] if pending else Look()
         case S.ENDING:
@@ -72,7 +63,9 @@ def run(job_id: uuid.UUID) -> None:
 
 
 def _plan(visit: Visit) -> Action:
-    return plan(S(visit.row.state), visit.pending, visit.row.outcome)
+    row = visit.row
+    moved = bool(row.moved.get(row.staging, {}).get("done"))
+    return plan(S(row.state), visit.pending, row.outcome, moving=row.moving, moved=moved)
 
 
 def _act(visit: Visit, action: Action) -> bool:
@@ -80,7 +73,12 @@ def _act(visit: Visit, action: Action) -> bool:
         case Finish(state=state):
             _finish(visit, state)
         case Look():
-            return _look(visit)
+            return staging.look(visit) if visit.row.state in STAGING else _look(visit)
+        case Moved():
+            staging.leave(visit)
+        case StepRow() if visit.row.state in STAGING:
+            spec = mover_of(visit.row, Way(visit.row.staging), sealed=False)
+            return RECORD.act(replace(visit, spec=spec), action)
         case CleanUp():
             RECORD.clean_up(visit, Change.DELETE)
         case StepRow(state=StepState.WAITING) if visit.row.state == S.ENDING:
@@ -192,11 +190,14 @@ def _finish(visit: Visit, state: S) -> None:
         RECORD.operation_end(visit, moment, succeeded=True)
         conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,))
         changes: dict[str, Any] = {"deleted_at": moment} if state == S.DELETED else {}
-        JOB.move(row, state, reason=row.failure, holding=False, **changes)
+        due_at: datetime | None = moment + visits.LEFTOVERS_AFTER
+        if state == S.SUCCEEDED and row.unmoved:
+            state, due_at, changes = S.STAGING_OUT, None, {"staging": Way.OUT}
+        JOB.move(row, state, reason=row.failure, holding=False, moving=False, **changes)
         if state == S.DELETED:
             logs_delete(row)
         row.due_at = visit.row.due_at  # the transition has read the row anew
-        claims.release(row, due_at=moment + visits.LEFTOVERS_AFTER, attempts=0)
+        claims.release(row, due_at=due_at, attempts=0)
         queue_poke(row.workspace_id)
         JOB.announce(row)
 

@@ -1,11 +1,13 @@
-"""What is known of the tasks of a job: kept as ranges of their numbers, and details of some, in `Job.observed`."""
+"""What is known of the tasks of a job, kept as ranges of their numbers, and details of some, in `Job.observed`; and of its files,
+in `Job.moved`."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpuaas.core.ranges import ranges_read
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.states import TaskState
+from gpuaas.jobs.mover import transfers_of
+from gpuaas.jobs.states import TaskState, Way
 from gpuaas.providers.base import ObservedJob
 
 RANGES = (TaskState.RUNNING, TaskState.SUCCEEDED, TaskState.FAILED)
@@ -58,6 +60,16 @@ def ranges_of(row: Job) -> dict[TaskState, str]:
     """As `gpuaas/core/ranges.py` has them; nothing runs of a job that is over."""
     found = {state: str(row.observed.get(state, "")) for state in RANGES}
     return found | ({TaskState.RUNNING: ""} if row.outcome else {})
+
+
+def moved_of(row: Job, way: Way) -> list[dict[str, Any]]:
+    """What is to be moved, with how far it is; nothing of it is known before a mover has counted."""
+    known = row.moved.get(way, {})
+    counts = ("files", "total_files", "bytes", "total_bytes")
+    return [
+        {**each, **{name: known.get(str(at), {}).get(name, 0) for name in counts}}
+        for at, each in enumerate(transfers_of(row, way))
+    ]
 
 
 def _state(row: Job, seen: TaskState | None) -> TaskState:

@@ -4,12 +4,13 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import F, Q, QuerySet, Sum
 
 from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
-from gpuaas.jobs.models import Job, JobLog, TaskLog
-from gpuaas.jobs.states import LIVE, JobState
+from gpuaas.jobs.models import DataCredential, Job, JobLog, TaskLog
+from gpuaas.jobs.mover import TAKES
+from gpuaas.jobs.states import LIVE, STAGING, JobState
 from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
@@ -17,6 +18,7 @@ from gpuaas.workspaces.selectors import workspace_require
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.roles import Permission
+from tenants.selectors import project_require
 
 # relations of what pages and serializers show
 SHOWN = (
@@ -55,6 +57,15 @@ def queued_in(workspace: Workspace) -> QuerySet[Job]:
     return Job.objects.filter(workspace=workspace, state=JobState.QUEUED).order_by("created_at", "pk")
 
 
+def waiting_in(workspace: Workspace) -> QuerySet[Job]:
+    """The same, and those whose files wait to be moved, which takes room of the workspace as well."""
+    return waiting().filter(workspace=workspace).order_by("created_at", "pk")
+
+
+def waiting() -> QuerySet[Job]:
+    return Job.objects.filter(Q(state=JobState.QUEUED) | Q(state__in=list(STAGING), moving=False))
+
+
 def position_of(row: Job) -> int | None:
     """Its place in the queue of its workspace, from 1; None for one that does not wait there."""
     if row.state != JobState.QUEUED:
@@ -86,14 +97,36 @@ def logs_taken(row: Job) -> list[int]:
 
 def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
     """What the jobs of a workspace take of it, without `besides`: those that have left its queue, until the site has confirmed
-    their end. Two queries."""
-    others = Job.objects.filter(workspace=workspace, holding=True).order_by()
+    their end; and their movers. Three queries."""
+    ours = Job.objects.filter(workspace=workspace).order_by()
     if besides is not None:
-        others = others.exclude(pk=besides.pk)
+        ours = ours.exclude(pk=besides.pk)
+    others, movers = ours.filter(holding=True), ours.filter(moving=True).count()
     sums = others.aggregate(
         **{name: Sum(F(name) * F("at_once"), default=0) for name in ("vcpus", "memory_gib")}
     )
     gpus = (
         others.filter(pool__isnull=False).values_list("pool").annotate(all_gpus=Sum(F("gpus") * F("at_once")))
     )
-    return Taken(sums, dict(gpus))
+    return Taken({name: each + TAKES[name] * movers for name, each in sums.items()}, dict(gpus))
+
+
+def credentials_for(
+    *, actor: Actor, project: Project, permission: Permission = Permission.WORKSPACE_VIEW
+) -> QuerySet[DataCredential]:
+    """By their names; what is secret of them is never shown."""
+    project_require(actor=actor, project=project, permission=permission)
+    return (
+        DataCredential.objects.filter(project=project).select_related("project", "created_by").defer("secret")
+    )
+
+
+def credential_get_for(
+    *,
+    actor: Actor,
+    project: Project,
+    credential_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+) -> DataCredential:
+    rows = credentials_for(actor=actor, project=project, permission=permission)
+    return first_of(rows.filter(pk=credential_id), "data credential")

@@ -1,16 +1,23 @@
 """Converts our rows to the spec for a driver; and the part of a site's driver that runs jobs."""
 
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.mover import USER, mover_of, transfers_of
+from gpuaas.jobs.states import STAGING, Way
 from gpuaas.lifecycle.inside import Part
 from gpuaas.providers.base import JobCapability, Jobs, JobSpec
 from gpuaas.workspaces.spec import ref_of
 
 FOR_SPEC = ("site", "workspace", "pool")  # relations
-USER = 1000  # the numeric account as which jobs run, which owns the homes of environments too
 
 
 def spec_of(row: Job) -> JobSpec:
-    """Needs FOR_SPEC."""
+    """Of its mover while its files are moved. Needs FOR_SPEC."""
+    if row.state in STAGING:
+        return mover_of(row, Way(row.staging))
+    return _own_spec(row)
+
+
+def _own_spec(row: Job) -> JobSpec:
     return JobSpec(
         id=row.pk,
         name=row.external_name,
@@ -21,8 +28,8 @@ def spec_of(row: Job) -> JobSpec:
         variables=row.variables,
         **row.sizes,
         resource_name=row.resource_name,
-        volume=row.volume,
-        mount=row.mount,
+        volumes={row.volume: row.mount} if row.volume else {},
+        files={},
         user=USER,
         retries=row.retries,
         deadline_seconds=row.deadline_seconds,
@@ -34,4 +41,10 @@ def spec_of(row: Job) -> JobSpec:
     )
 
 
-JOBS: Part[Job, Jobs, JobSpec] = Part(JobCapability, "jobs", "runs no jobs", spec_of, FOR_SPEC)
+def _besides(row: Job) -> tuple[JobSpec, ...]:
+    """Its movers, and itself while these are what is looked at."""
+    movers = [mover_of(row, way) for way in Way if transfers_of(row, way)]
+    return (*movers, *([_own_spec(row)] if row.state in STAGING else []))
+
+
+JOBS: Part[Job, Jobs, JobSpec] = Part(JobCapability, "jobs", "runs no jobs", spec_of, FOR_SPEC, _besides)

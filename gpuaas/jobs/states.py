@@ -2,8 +2,10 @@
 
 The values are those of the frame (`gpuaas/lifecycle/states.py`) where they mean the same to it; people, pages and the API read
 the names. The edges are a job's own: it runs once, so nothing leads back, but to another attempt of tasks that
-run together.
+run together, and to move files that could not be moved.
 """
+
+from typing import Any
 
 from django.db import models
 
@@ -15,10 +17,12 @@ from gpuaas.providers.base import Change
 
 
 class JobState(models.TextChoices):
+    STAGING_IN = "staging_in", "Staging in"
     QUEUED = "requested", "Queued"
     STARTING = "provisioning", "Starting"
     RUNNING = "ready", "Running"
     ENDING = "suspending", "Ending"
+    STAGING_OUT = "staging_out", "Staging out"
     SUCCEEDED = "succeeded", "Succeeded"
     FAILED = "failed", "Failed"
     CANCELLED = "suspended", "Cancelled"
@@ -29,6 +33,8 @@ class JobState(models.TextChoices):
 S = JobState
 
 CHANGING = {S.STARTING: Change.CREATE, S.ENDING: Change.SUSPEND, S.DELETING: Change.DELETE}
+# while its files are moved: no GPU is held; at the site a mover is made, which is a job without GPUs
+STAGING = {S.STAGING_IN: Change.CREATE, S.STAGING_OUT: Change.CREATE}
 # it has ended, and nothing of it is at the site
 ENDED = frozenset({S.SUCCEEDED, S.FAILED, S.CANCELLED})
 LIVE = frozenset(S) - {S.DELETED}
@@ -40,21 +46,35 @@ MACHINE = Machine(
         S.CANCELLED: Look(str(S.CANCELLED.label), Tone.OFF, "x"),
     },
     edges={
+        # its inputs are there; the mover failed, or it is cancelled while that is there; cancelled before
+        S.STAGING_IN: frozenset({S.QUEUED, S.ENDING, S.CANCELLED, S.DELETING}),
         # it has room now; or it is cancelled before
         S.QUEUED: frozenset({S.STARTING, S.CANCELLED, S.DELETING}),
         S.STARTING: frozenset({S.RUNNING, S.ENDING, S.DELETING}),
         # to start again, of tasks that run together, of which one has failed
         S.RUNNING: frozenset({S.STARTING, S.ENDING, S.DELETING}),
         # the site holds nothing of it any more: how it ended is known since before
-        S.ENDING: frozenset({*ENDED, S.DELETING}),
+        S.ENDING: frozenset({*ENDED, S.STAGING_OUT, S.DELETING}),
+        # its outputs are where they belong; the rest as in staging in
+        S.STAGING_OUT: frozenset({S.SUCCEEDED, S.ENDING, S.CANCELLED, S.DELETING}),
         **{state: frozenset({S.DELETING}) for state in ENDED},
+        # what could not be moved is tried again
+        S.FAILED: frozenset({S.STAGING_IN, S.STAGING_OUT, S.DELETING}),
         S.DELETING: frozenset({S.DELETED}),
         S.DELETED: frozenset(),
     },
 )
+
+
+def _unmoved(row: Any) -> str:
+    return "" if row.staging else "its files were not what failed: run it again"
+
+
 ALLOWED = {
     # to cancel it
-    Verb.SUSPEND: Allowed(frozenset({S.QUEUED, S.STARTING, S.RUNNING})),
+    Verb.SUSPEND: Allowed(frozenset({S.STAGING_IN, S.QUEUED, S.STARTING, S.RUNNING, S.STAGING_OUT})),
+    # to move its files again
+    Verb.RETRY: Allowed(frozenset(), _unmoved),
     Verb.DELETE: Allowed(frozenset(S) - {S.DELETING, S.DELETED}),
     # its log
     Verb.ENTER: Allowed(LIVE),
@@ -75,5 +95,22 @@ class TaskState(models.TextChoices):
 
 class OperationKind(models.TextChoices):
     CREATE = "create", "Start"
+    STAGING_IN = "staging_in", "Staging in"
+    STAGING_OUT = "staging_out", "Staging out"
     SUSPEND = "suspend", "End"
     DELETE = "delete", "Deletion"
+
+
+class Way(models.TextChoices):
+    """Of files: to the volumes before the job runs, or from them after it."""
+
+    IN = "in", "Inputs"
+    OUT = "out", "Outputs"
+
+    @property
+    def state(self) -> JobState:
+        return S.STAGING_IN if self is Way.IN else S.STAGING_OUT
+
+
+class CredentialKind(models.TextChoices):
+    S3 = "s3", "S3"

@@ -8,9 +8,9 @@ from gpuaas.catalog.lanes import SiteTask
 from gpuaas.core import claims
 from gpuaas.jobs import reconcile
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.selectors import waiting
 from gpuaas.jobs.services.queue import TASK, queue_poke, queue_start
 from gpuaas.jobs.services.rows import JOB
-from gpuaas.jobs.states import JobState
 
 
 @shared_task(name=JOB.task, base=SiteTask, site_by="jobs")
@@ -27,7 +27,6 @@ def queue(workspace_id: str) -> int:
 @shared_task(name="jobs.sweep")
 def sweep() -> int:
     """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere."""
-    queued = Job.objects.filter(state=JobState.QUEUED).order_by()
-    for workspace_id in queued.values_list("workspace", flat=True).distinct():
+    for workspace_id in waiting().order_by().values_list("workspace", flat=True).distinct():
         queue_poke(workspace_id)
     return claims.due_poke(Job, JOB.task)

@@ -16,7 +16,7 @@ from gpuaas.lifecycle.actions import Rest
 from gpuaas.lifecycle.kind import Kind
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, StepState
-from gpuaas.providers.base import Change, StepOutcome, StepSpec
+from gpuaas.providers.base import TENACIOUS, Change, StepOutcome, StepSpec
 from gpuaas.providers.base.steps import Provisioner
 
 RowT = TypeVar("RowT", bound=Inside)
@@ -27,13 +27,14 @@ SpecT = TypeVar("SpecT")
 @dataclass(frozen=True)
 class Part(Generic[RowT, DriverT, SpecT]):
     """Of a site's driver, what one kind needs. name: of its capability's property; lacks: what a site without it does not do, in
-    words. needs: relations of a row that `spec_of` reads."""
+    words. needs: relations of a row that `spec_of` reads. besides: what else of a row may be at the site, and ends with it."""
 
     capability: type[Any]
     name: str
     lacks: str
     spec_of: Callable[[RowT], SpecT]
     needs: tuple[str, ...]
+    besides: Callable[[RowT], tuple[SpecT, ...]] = lambda _row: ()
 
     def is_offered(self, site: Site) -> bool:
         """Asks the driver's class, not the site."""
@@ -65,6 +66,7 @@ class Visit(Generic[RowT, DriverT, SpecT]):
     steps: tuple[StepRow, ...]
     driver: DriverT
     spec: SpecT
+    besides: tuple[SpecT, ...] = ()
 
     @property
     def pending(self) -> list[StepRow]:
@@ -72,6 +74,10 @@ class Visit(Generic[RowT, DriverT, SpecT]):
         return [step for step in self.steps if step.state != StepState.DONE]
 
     def perform(self, change: Change, key: str) -> StepOutcome:
+        for spec in self.besides if change in TENACIOUS else ():
+            outcome = visits.step_perform_inside(self.driver, change, spec, key)
+            if not outcome.done:
+                return outcome
         return visits.step_perform_inside(self.driver, change, self.spec, key)
 
 
@@ -119,7 +125,7 @@ class Record(visits.Record[RowT], Generic[RowT, DriverT, SpecT]):
         operation = row.operations.filter(finished_at=None).prefetch_related("steps").first()
         outside_transaction()
         driver, steps = self._part.require(row.site), tuple(operation.steps.all()) if operation else ()
-        return Visit(row, operation, steps, driver, self._part.spec_of(row))
+        return Visit(row, operation, steps, driver, self._part.spec_of(row), self._part.besides(row))
 
     def act(self, visit: Visit[RowT, DriverT, SpecT], action: Any) -> bool:
         """A step, or rest."""

@@ -65,6 +65,17 @@ def is_refused(text: str) -> bool:
     )
 
 
+def is_loopback(host: str) -> bool:
+    """Whether the host of a URL is the machine itself, by its name or as an address is written."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        found = socket.getaddrinfo(host.partition("%")[0], None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return False
+    return any(_plain(ip_address(str(row[4][0]).partition("%")[0])).is_loopback for row in found)
+
+
 def addresses_of(host: str, port: int | None) -> list[str]:
     """To which a connection may be made now, in the resolver's order. Raises Unusable if one of them is refused, and OSError
     where the name leads nowhere."""

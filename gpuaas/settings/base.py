@@ -69,6 +69,8 @@ CURRENCY = env.text("GPUAAS_CURRENCY", "EUR")
 LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
 #: Sites, workspaces and clusters: hours that a kubeconfig may be valid, at most 24
 ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
+#: Sites, workspaces and clusters: the image of what moves files before and after jobs; it has `sh` and `rclone`
+MOVER_IMAGE = env.text("GPUAAS_MOVER_IMAGE", "docker.io/rclone/rclone:1.69")
 #: Money: the zone in which months and days begin
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 #: Money: hours after the end of a month before it can be closed

@@ -6,14 +6,7 @@ from datetime import datetime
 from uuid import UUID
 
 from gpuaas.catalog.models import Flavor
-from gpuaas.lifecycle.holdings import (
-    GPU_HELD,
-    MEMORY_HELD,
-    STORAGE_HELD,
-    VCPU_HELD,
-    holdings_close,
-    holdings_rotate,
-)
+from gpuaas.lifecycle import holdings
 from gpuaas.workspaces.models import Workspace
 
 # GiB by storage class; None: plain storage
@@ -26,24 +19,26 @@ def holdings_set(
     """Sets the holdings from `at` on to exactly this."""
     wanted: Counter[tuple[str, UUID | None]] = Counter()
     for flavor, count in items:
-        wanted[GPU_HELD, flavor.pk] += flavor.gpus * count
-        wanted[VCPU_HELD, None] += flavor.vcpus * count
-        wanted[MEMORY_HELD, None] += flavor.memory_gib * count
-    wanted[STORAGE_HELD, None] += storage.get(None, 0)
-    holdings_rotate(workspace.holdings.all(), ("meter", "flavor_id"), wanted, at=at, workspace=workspace)
-    classes = Counter({(STORAGE_HELD, key): gib for key, gib in storage.items() if key is not None})
+        wanted[holdings.GPU_HELD, flavor.pk] += flavor.gpus * count
+        wanted[holdings.VCPU_HELD, None] += flavor.vcpus * count
+        wanted[holdings.MEMORY_HELD, None] += flavor.memory_gib * count
+    wanted[holdings.STORAGE_HELD, None] += storage.get(None, 0)
+    holdings.holdings_rotate(
+        workspace.holdings.all(), ("meter", "flavor_id"), wanted, at=at, workspace=workspace
+    )
+    classes = Counter({(holdings.STORAGE_HELD, key): gib for key, gib in storage.items() if key is not None})
     columns = ("meter", "storage_class_id")
-    holdings_rotate(workspace.storage_holdings.all(), columns, classes, at=at, workspace=workspace)
+    holdings.holdings_rotate(workspace.storage_holdings.all(), columns, classes, at=at, workspace=workspace)
 
 
 def holdings_end(*, workspace: Workspace, at: datetime) -> None:
-    holdings_close(workspace.holdings.all(), at=at)
-    holdings_close(workspace.storage_holdings.all(), at=at)
+    holdings.holdings_close(workspace.holdings.all(), at=at)
+    holdings.holdings_close(workspace.storage_holdings.all(), at=at)
 
 
 def storage_held(workspace: Workspace) -> int:
     """The plain storage that the site last confirmed."""
-    rows = workspace.holdings.filter(ended_at__isnull=True, meter=STORAGE_HELD)
+    rows = workspace.holdings.filter(ended_at__isnull=True, meter=holdings.STORAGE_HELD)
     return rows.values_list("quantity", flat=True).first() or 0
 
 

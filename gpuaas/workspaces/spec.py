@@ -11,15 +11,7 @@ from typing import Any
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.catalog.spec import flavor_amount, storage_spec
 from gpuaas.core.ids import short
-from gpuaas.providers.base import (
-    FlavorAmount,
-    GpuAmount,
-    Member,
-    Placement,
-    Tuning,
-    WorkspaceRef,
-    WorkspaceSpec,
-)
+from gpuaas.providers import base
 from gpuaas.workspaces.holdings import storage_confirmed, storage_wanted
 from gpuaas.workspaces.identity import groups_of, identities_of
 from gpuaas.workspaces.models import Workspace
@@ -38,8 +30,8 @@ def robot_subject_of(robot_id: uuid.UUID) -> str:
     return f"ci-{short(robot_id)}"
 
 
-def ref_of(workspace: Workspace) -> WorkspaceRef:
-    return WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
+def ref_of(workspace: Workspace) -> base.WorkspaceRef:
+    return base.WorkspaceRef(id=workspace.pk, external_name=workspace.external_name)
 
 
 def is_asleep(workspace: Workspace) -> bool:
@@ -49,7 +41,7 @@ def is_asleep(workspace: Workspace) -> bool:
     return workspace.state in falling or woken_in_vain
 
 
-def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
+def _put_to_sleep(spec: base.WorkspaceSpec) -> base.WorkspaceSpec:
     """Nothing of what runs; the GPUs stay named with a count of zero, so that the namespace stays on its nodes."""
     return replace(
         spec,
@@ -61,14 +53,14 @@ def _put_to_sleep(spec: WorkspaceSpec) -> WorkspaceSpec:
     )
 
 
-def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
+def spec_of(workspace: Workspace, *, confirmed: bool = False) -> base.WorkspaceSpec:
     """What is wanted now, or (confirmed) what the site confirmed last. Needs `project__organization` and `site`; 9 queries."""
     asleep = is_asleep(workspace)
     rows = workspace.flavors.select_related("flavor__pool").order_by("flavor__slug")
     items = [(row.flavor, row.confirmed if confirmed and not asleep else row.count) for row in rows]
     storage = storage_confirmed(workspace) if confirmed else storage_wanted(workspace)
     by_class = {key: gib for key, gib in storage.items() if key is not None}
-    spec = WorkspaceSpec(
+    spec = base.WorkspaceSpec(
         id=workspace.pk,
         external_name=workspace.external_name,
         project_slug=workspace.project.slug,
@@ -78,7 +70,7 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
         storage_gib=sum(storage.values()),
         members=members_of(workspace),
         tuning=_tuning([(flavor, count) for flavor, count in items if count]),
-        placement=Placement(workspace.placement),
+        placement=base.Placement(workspace.placement),
         flavors=_flavors(items),
         groups=groups_of(workspace),
         **_gpus(workspace, items),
@@ -87,7 +79,7 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> WorkspaceSpec:
     return _put_to_sleep(spec) if asleep else spec
 
 
-def _flavors(items: Items) -> tuple[FlavorAmount, ...]:
+def _flavors(items: Items) -> tuple[base.FlavorAmount, ...]:
     """For sites that sell machines: the purchase, flavor by flavor; it stays listed while the workspace is
     suspended."""
     return tuple(flavor_amount(flavor, count) for flavor, count in items if count)
@@ -103,7 +95,7 @@ def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
     rows = GpuPool.objects.filter(site=workspace.site_id).order_by()
     names = Counter(rows.values_list("resource_name", flat=True))
     gpus = tuple(
-        GpuAmount(
+        base.GpuAmount(
             resource_name=pools[pk].resource_name,
             count=count,
             selector=pools[pk].selector,
@@ -120,14 +112,14 @@ def _gpus(workspace: Workspace, items: Items) -> dict[str, Any]:
     return {"gpus": gpus, "closed": tuple(sorted(closed))}
 
 
-def _tuning(items: Items) -> Tuning:
+def _tuning(items: Items) -> base.Tuning:
     """The combined requirements of the flavors: hugepages add up, exclusive cores for one are exclusive cores for
     all."""
     hugepages: Counter[str] = Counter()
     for flavor, count in items:
         if flavor.hugepages_size:
             hugepages[flavor.hugepages_size] += flavor.hugepages_gib * count
-    return Tuning(
+    return base.Tuning(
         hugepages=dict(sorted(hugepages.items())),
         exclusive_cpus=any(flavor.exclusive_cpus for flavor, _ in items),
         sysctls=tuple(sorted({name for flavor, _ in items for name in flavor.sysctls})),
@@ -135,7 +127,7 @@ def _tuning(items: Items) -> Tuning:
     )
 
 
-def spec_digest(spec: WorkspaceSpec) -> str:
+def spec_digest(spec: base.WorkspaceSpec) -> str:
     """Equal for equal specs, whatever the process or the order of rows."""
     return hashlib.sha256(json.dumps(asdict(spec), sort_keys=True, default=str).encode()).hexdigest()
 
@@ -154,7 +146,7 @@ def permissions_in(project: Project) -> dict[uuid.UUID, frozenset[Permission]]:
     return held
 
 
-def members_of(workspace: Workspace) -> tuple[Member, ...]:
+def members_of(workspace: Workspace) -> tuple[base.Member, ...]:
     """Members whose roles still admit them, the project's admins, who are admins of every workspace, and robots."""
     held = permissions_in(workspace.project)
     roles: dict[uuid.UUID, str] = {}
@@ -168,10 +160,11 @@ def members_of(workspace: Workspace) -> tuple[Member, ...]:
     names = dict(User.objects.filter(pk__in=roles).values_list("pk", "username"))
     known = identities_of(workspace.site, roles)
     members = [
-        Member(subject_of(pk), names[pk], str(role), identity=known.get(pk, "")) for pk, role in roles.items()
+        base.Member(subject_of(pk), names[pk], str(role), identity=known.get(pk, ""))
+        for pk, role in roles.items()
     ]
     members += [
-        Member(robot_subject_of(row.pk), row.name, row.role, robot=True)
+        base.Member(robot_subject_of(row.pk), row.name, row.role, robot=True)
         for row in workspace.robots.filter(deleted_at__isnull=True)
     ]
     return tuple(sorted(members, key=lambda member: member.subject))

@@ -4,12 +4,13 @@ import pytest
 
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import queue_start
+from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
 from tests.jobs.conftest import workspace
-from tests.jobs.stage import FAILS, LONG, running, settle
+from tests.jobs.stage import FAILS, LONG, SECRET, later, running, settle
 
 __all__ = ["workspace"]
 
@@ -178,3 +179,41 @@ def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Wor
     assert alices.post(f"{place}/log", {"task": 8}).status == 409
     again = alices.post(f"{place}/rerun", {"tasks": 2, "together": True})
     assert [again.json[name] for name in ("tasks", "at_once", "together")] == [2, 2, True]
+
+
+MOVES = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}
+CREDENTIALS = "/api/v1/projects/weather-lm/data-credentials"
+CREDENTIAL = {"name": "archive", "access_key_id": "AKIDEXAMPLE", "secret": SECRET}
+
+
+def test_credentials_are_added_and_deleted_and_never_shown(
+    alices: Caller, charlies: Caller, workspace: Workspace
+) -> None:
+    made = alices.post(CREDENTIALS, {**CREDENTIAL, "endpoint": "https://s3.example.org"})
+    assert (made.status, made.json["kind"], made.json["created_by"]) == (201, "s3", "alice")
+    place = f"{CREDENTIALS}/{made.json['id']}"
+    answers = [made.json, alices.get(place).json, *alices.get(CREDENTIALS).json["results"]]
+    assert not [each for each in answers if SECRET in str(each) or "secret" in each]
+    assert alices.post(CREDENTIALS, CREDENTIAL).status == 409
+    assert charlies.get(place).status == charlies.delete(place).status == 404
+    assert alices.delete(place).status == 204
+    assert alices.get(CREDENTIALS).json["results"] == []
+
+
+def test_files_are_moved_and_what_is_wrong_with_them_is_said_at_once(
+    alices: Caller, as_alice: Actor, workspace: Workspace
+) -> None:
+    wrong = [{**MOVES, "credential": "theirs"}, {**MOVES, "url": "https://127.0.0.1/a", "folder": "../a"}]
+    refused = alices.post(HERE, asked(workspace, inputs=wrong))
+    assert (refused.status, refused.error["code"]) == (400, "invalid")
+    fields = {"inputs.0.credential", "inputs.1.url", "inputs.1.credential", "inputs.1.folder"}
+    assert set(refused.error["fields"]) == fields
+    assert alices.post(CREDENTIALS, CREDENTIAL).status == 201
+    claim_create(workspace.site_id, workspace.external_name, "data", 10)
+    made = alices.post(HERE, asked(workspace, inputs=[MOVES], command=["true"]))
+    assert (made.status, made.json["state"]) == (202, "staging_in")
+    assert made.json["inputs"] == [{**MOVES, "files": 0, "total_files": 0, "bytes": 0, "total_bytes": 0}]
+    later(Job.objects.get(), "succeeded")
+    found = alices.get(made.headers["Location"]).json
+    assert found["inputs"][0]["files"] == found["inputs"][0]["total_files"] > 0
+    assert alices.post(f"{made.headers['Location']}/retry", {}).status == 409

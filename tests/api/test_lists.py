@@ -28,7 +28,6 @@ from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.services import kind_version_add
-from gpuaas.jobs.models import Job
 from gpuaas.metering.models import CrossCheck, Meter, MeterGap, UsageImport, UsageInterval
 from gpuaas.providers.base import Belonging, ForeignWorkspace, MachineImage
 from gpuaas.workspaces.adoption_plan import found_stored
@@ -192,6 +191,7 @@ class World:
         self._machine(first, n)
         self._environment(first, n)
         jobs.row_in(first, f"j-{n:03}")
+        jobs.credential_in(first, f"c-{n:03}")
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         self._meter(n)
@@ -285,11 +285,10 @@ def lists() -> list[str]:
 
 def path_of(name: str) -> str:
     address = next(each for each in addresses() if each.name == name)
-    first = Workspace.objects.order_by("pk")[0]
     values: dict[str, Any] = {
         "project": "weather-lm",
         "organization": "climate",
-        "workspace": first.pk,
+        "workspace": Workspace.objects.earliest("pk").pk,
         "site": "ber-1",
         "host": "dgx-1",
         "robot": "ci-001",
@@ -305,7 +304,7 @@ def path_of(name: str) -> str:
         "environment": (environment := Environment.objects.earliest("pk")).pk,
         "door_key": environment.keys.earliest("pk").pk,
         "kind": "kind-001",
-        "job": Job.objects.earliest("pk").pk,
+        **jobs.first(),
         "adoption": Adoption.objects.order_by("pk")[0].pk,
         "check": NodeCheck.objects.order_by("pk")[0].pk,
         "unpriced": UsageWriteOff.objects.order_by("pk")[0].pk,

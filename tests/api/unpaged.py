@@ -33,6 +33,7 @@ UNPAGED = {
     "environment-log",
     "job",
     "job-log",
+    "data-credential",
     "platform-environment-kind",
     "platform-host",
     "platform-site",

@@ -3,11 +3,13 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import (
+    FILES_AT,
     Change,
     JobCapability,
     JobPhase,
@@ -93,6 +95,32 @@ def test_a_job_runs_to_its_end(rig: Rig, ready: WorkspaceSpec) -> None:
     until(lambda: used(rig, ready) == 0, "it takes no GPU")
     with pytest.raises(NotFound):
         site_of(rig).log(spec, lines=10)
+
+
+def test_its_files_are_there_for_it_and_go_with_it(rig: Rig, ready: WorkspaceSpec) -> None:
+    script = f"grep -q sesame {FILES_AT}/word && sleep 1"
+    wanted: dict[str, Any] = {
+        "command": ("sh", "-c", script),
+        "files": {"word": "sesame"},
+        "gpus": 0,
+        "resource_name": "",
+    }
+    spec = spec_of(rig, ready, **wanted)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    carry_out(site_of(rig), Change.CREATE, spec)
+    seen(rig, spec, lambda each: each.phase is JobPhase.SUCCEEDED, "it reads them")
+    forgotten = replace(spec, files={"word": ""})
+    carry_out(site_of(rig), Change.SUSPEND, forgotten)
+    assert site_of(rig).observe(forgotten).phase is JobPhase.GONE
+    assert rig.uids(ready.external_name) == []
+
+
+def test_without_its_volume_it_waits_in_words(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = spec_of(rig, ready, volumes={"nowhere": "/data"})
+    carry_out(site_of(rig), Change.CREATE, spec)
+    found = seen(rig, spec, lambda each: "nowhere" in each.detail, "it names the volume")
+    assert (found.phase, found.hopeless) == (JobPhase.WAITING, False)
+    carry_out(site_of(rig), Change.DELETE, spec)
 
 
 def test_one_that_runs_is_ended_and_nothing_of_it_stays(rig: Rig, ready: WorkspaceSpec) -> None:

@@ -1,31 +1,44 @@
 """Helpers of the jobs' tests: submit one to a ready workspace, and drive queue and reconciler by hand."""
 
+from datetime import timedelta
 from typing import Any
 
+import time_machine
+
 from gpuaas.core.clock import now
+from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.ids import uuid7
-from gpuaas.jobs.models import Job, JobLog
+from gpuaas.jobs.models import DataCredential, Job, JobLog
 from gpuaas.jobs.reconcile import run
-from gpuaas.jobs.services import job_create, queue_start
+from gpuaas.jobs.services import credential_create, job_create, queue_start
 from gpuaas.jobs.states import ENDED, JobState
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
+from tenants.models import Project
 from tests.environments.stage import workspace_ready
 
 __all__ = ["workspace_ready"]
 
 RESTING = {*ENDED, JobState.DELETED}
+SECRET = "wJalrXUtnFEMI/K7MDENG"
 QUICK, LONG, FAILS = ["true"], ["sleep", "9999"], ["sh", "-c", "exit 3"]
 
 # what the API is sent by those who may not, and what names nothing
-NOBODYS = {"job": uuid7()}
+NOBODYS = {"job": uuid7(), "credential": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {
     ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
     ("job-cancel", "POST"): {},
     ("job-rerun", "POST"): {},
     ("job-log", "POST"): {"task": 0},
+    ("job-retry", "POST"): {},
+    ("data-credentials", "POST"): {"name": "mine", "access_key_id": "AKID", "secret": "sealed"},
 }
+
+
+def credential(actor: Actor, project: Project, name: str = "archive", **given: Any) -> DataCredential:
+    usual = {"access_key_id": "AKIDEXAMPLE", "secret": SECRET, "endpoint": "https://s3.example.org"}
+    return credential_create(actor=actor, project=project, name=name, **{**usual, **given})
 
 
 def submitted(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:
@@ -49,9 +62,28 @@ def row_in(workspace: Workspace, name: str = "train", **changes: Any) -> Job:
     return row
 
 
+def credential_in(workspace: Workspace, name: str = "archive") -> DataCredential:
+    return DataCredential.objects.create(
+        project=workspace.project,
+        name=name,
+        access_key_id="AKIDEXAMPLE",
+        secret=encrypt_json({"secret": SECRET}),
+        created_by=workspace.created_by,
+        created_at=now(),
+    )
+
+
+def first() -> dict[str, Any]:
+    """Of all that there are, as addresses name them."""
+    return {
+        "job": Job.objects.earliest("pk").pk,
+        "credential": DataCredential.objects.earliest("pk").pk,
+    }
+
+
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
-    return {"job": row_in(workspace).pk}
+    return {"job": row_in(workspace).pk, "credential": credential_in(workspace).pk}
 
 
 def run_now(row: Job) -> Job:
@@ -75,6 +107,17 @@ def settle(row: Job, state: str = "", *, runs: int = 20) -> Job:
         if row.state == state or (not state and row.state in RESTING):
             return row
     raise AssertionError(f"still {row.state} after {runs} runs: {row.waiting} {row.conditions} {steps(row)}")
+
+
+def later(row: Job, state: str, seconds: int = 10) -> Job:
+    """As `settle`, with so many seconds between the visits, and none of them over after it."""
+    begun = now()
+    for visit in range(1, 25):
+        with time_machine.travel(begun + timedelta(seconds=seconds * visit)):
+            row = run_now(row)
+        if row.state == state:
+            return row
+    raise AssertionError(f"still {row.state}: {row.waiting} {row.conditions} {steps(row)}")
 
 
 def running(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:

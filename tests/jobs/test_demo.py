@@ -28,7 +28,11 @@ def test_one_of_each_kind_however_often() -> None:
         "evaluate": "Queued",
         "sweep": "Failed",
         "fine-tune": "Running",
+        "digits": "Starting",
+        "radar": "Failed",
     }
     assert Job.objects.get(name="sweep").failure.startswith("1 of 12 tasks failed: 7; ")
     assert Job.objects.get(name="fine-tune").observed["running"] == "0-1"
+    assert Job.objects.get(name="digits").moved["in"]["done"] is True
+    assert Job.objects.get(name="radar").staging == "in"
     assert "0 of 1 are free" in Job.objects.get(name="evaluate").waiting

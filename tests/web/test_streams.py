@@ -180,7 +180,7 @@ def test_a_browser_saves_all_of_it(web: Web, few: tuple[int, str], chromium: Bro
     with chromium.new_context() as context:
         context.add_cookies([{"name": name, "value": value, "url": web.url}])
         page = context.new_page()
-        page.goto(f"{web.url}{reverse('frontend:usage', args=['weather-lm'])}")
+        page.goto(f"{web.url}{reverse('frontend:cost_intervals', args=['weather-lm'])}")
         with page.expect_download() as saved:
             page.get_by_role("link", name="CSV").click()
         lines = saved.value.path().read_text().splitlines()

@@ -10,11 +10,10 @@ from pathlib import Path
 from deploy.lab.cluster_api import install
 from deploy.lab.cluster_api.programs import Programs
 from deploy.lab.cluster_api.settings import Controller
-from deploy.lab.errors import LabError
 from deploy.lab.files import wait_limit, write_private
 from deploy.lab.kubernetes import Lab as KubernetesLab
 from deploy.lab.kubernetes.errors import ApiError
-from deploy.lab.processes import Process
+from deploy.lab.processes import Process, wait_until
 
 
 class Controllers:
@@ -57,22 +56,11 @@ class Controllers:
             process.stop()
 
     def wait(self, name: str, probe: Callable[[], bool], problem: str) -> None:
-        limit, answer = wait_limit(), "no answer yet"
-        end = time.monotonic() + limit
-        process = self.processes[name]
-        while time.monotonic() < end:
-            if not process.pid():
-                raise LabError(f"{name} ended:\n{process.log_end()}")
-            try:
-                if probe():
-                    return
-            except (OSError, http.client.HTTPException, ApiError) as error:
-                answer = str(error)
-                if isinstance(error, ApiError) and error.status == install.INVALID:
-                    raise
-            time.sleep(0.1)
-        raise LabError(
-            f"{name}: {problem} after {limit:.0f} s ({answer}); the end of its log:\n{process.log_end()}"
+        wait_until(
+            probe,
+            problem,
+            [self.processes[name]],
+            fatal=lambda error: isinstance(error, ApiError) and error.status == install.INVALID,
         )
 
     def _command(self, one: Controller, base: int) -> list[str]:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from deploy.lab.cluster_api.manifests import manifests_of
 from deploy.lab.cluster_api.settings import CONTROLLERS, HERE, Controller
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, write_private
-from deploy.lab.gobuild import BUILD_LIMIT_S, Report, environment, run_build
+from deploy.lab.gobuild import BUILD_LIMIT_S, Report, go, run_build
 from deploy.lab.locks import locked
 
 
@@ -81,15 +80,4 @@ class Programs:
         report(f"built {controller.name}")
 
     def source_of(self, module: str) -> Path:
-        done = subprocess.run(
-            ["go", "list", "-m", "-f", "{{.Dir}}", module],
-            cwd=self.pins.folder,
-            env=environment(),
-            text=True,
-            capture_output=True,
-            timeout=600,
-            check=False,
-        )
-        if done.returncode:
-            raise LabError(f"the sources of {module} are not to be had:\n{done.stderr[-2000:]}")
-        return Path(done.stdout.strip())
+        return Path(go("list", "-m", "-f", "{{.Dir}}", module, folder=self.pins.folder, limit=600).strip())

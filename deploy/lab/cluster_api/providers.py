@@ -5,7 +5,6 @@ a class for them. Go is needed for both, once; nothing of a provider is built.""
 import hashlib
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,9 +15,10 @@ import yaml
 from deploy.lab.cluster_api.manifests import Manifest, manifests_of
 from deploy.lab.cluster_api.programs import CORE, Programs
 from deploy.lab.cluster_api.settings import HERE
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
-from deploy.lab.gobuild import BUILD_LIMIT_S, Report, environment, run_build
+from deploy.lab.gobuild import BUILD_LIMIT_S, Report, go, run_build
 from deploy.lab.locks import locked
 
 GROUP = "infrastructure.cluster.x-k8s.io"
@@ -104,12 +104,7 @@ class Topology:
         """For each cluster the objects that its topology makes of the class in `objects`, or {"error": …}."""
         labels = {one["metadata"]["name"]: one["metadata"].get("labels", {}) for one in types}
         asked = json.dumps({"types": labels, "class": objects, "clusters": clusters})
-        done = subprocess.run(
-            [str(self.path)], input=asked, text=True, capture_output=True, timeout=120, check=False
-        )
-        if done.returncode:
-            raise LabError(f"the topology could not be computed:\n{done.stderr[-2000:]}")
-        result: list[Any] = json.loads(done.stdout)
+        result: list[Any] = json.loads(output_of(str(self.path), given=asked, limit=120))
         return result
 
 
@@ -124,18 +119,8 @@ def _read(path: Path) -> Manifest:
 
 
 def _folder(release: Release) -> Path:
-    done = subprocess.run(
-        ["go", "mod", "download", "-json", f"{release.module}@{release.version}"],
-        cwd=HERE,
-        env=environment(),
-        text=True,
-        capture_output=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode:
-        raise LabError(f"{release.module} is not to be had:\n{(done.stdout + done.stderr)[-2000:]}")
-    result = json.loads(done.stdout)
+    asked = f"{release.module}@{release.version}"
+    result = json.loads(go("mod", "download", "-json", asked, folder=HERE, limit=600))
     if result["Sum"] != release.digest:
         raise LabError(f"{release.module} {release.version} is another than it was: {result['Sum']}")
     return Path(result["Dir"])

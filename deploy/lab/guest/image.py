@@ -4,10 +4,10 @@ so that no machine needs a way out. Built once, for root."""
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
 from deploy.lab.locks import locked
@@ -134,10 +134,4 @@ def _own_list(root: Path) -> None:
 
 
 def _run(*command: str) -> str:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=LIMIT_S, check=False
-    )
-    if done.returncode:
-        raise LabError(f"{' '.join(command[:5])} … failed:\n{(done.stdout + done.stderr)[-3000:]}")
-    return done.stdout
+    return output_of(*command, environment={"DEBIAN_FRONTEND": "noninteractive"}, limit=LIMIT_S)

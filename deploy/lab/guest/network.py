@@ -4,10 +4,10 @@ import ctypes
 import ipaddress
 import os
 import socket
-import subprocess
 import threading
 from pathlib import Path
 
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 
 TAG = "gpuaas-guest"
@@ -28,24 +28,24 @@ def machine_name(uuid: str, lab: str) -> str:
 def hub_make(name: str, address: str) -> None:
     """With the first address of the machines' subnet, as a router has it, and that of the metadata service."""
     router = next(ipaddress.ip_network(f"{address}/{WIDTH}", strict=False).hosts())
-    _ip("netns", "add", name)
-    _ip("-n", name, "link", "set", "lo", "up")
-    _ip("-n", name, "link", "add", "br0", "up", "type", "bridge")
-    _ip("-n", name, "address", "add", f"{router}/{WIDTH}", "dev", "br0")
-    _ip("-n", name, "address", "add", f"{METADATA}/32", "dev", "br0")
+    output_of("ip", "netns", "add", name)
+    output_of("ip", "-n", name, "link", "set", "lo", "up")
+    output_of("ip", "-n", name, "link", "add", "br0", "up", "type", "bridge")
+    output_of("ip", "-n", name, "address", "add", f"{router}/{WIDTH}", "dev", "br0")
+    output_of("ip", "-n", name, "address", "add", f"{METADATA}/32", "dev", "br0")
 
 
 def card_plug(name: str, hub: str, address: str) -> None:
     """A namespace for one machine; its card is set up as Neutron's DHCP would."""
     router = next(ipaddress.ip_network(f"{address}/{WIDTH}", strict=False).hosts())
     port = f"v{name[-8:]}"
-    _ip("netns", "add", name)
-    _ip("-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
-    _ip("-n", hub, "link", "set", port, "master", "br0", "up")
-    _ip("-n", name, "link", "set", "lo", "up")
-    _ip("-n", name, "address", "add", f"{address}/{WIDTH}", "dev", "eth0")
-    _ip("-n", name, "link", "set", "eth0", "up")
-    _ip("-n", name, "route", "add", "default", "via", str(router))
+    output_of("ip", "netns", "add", name)
+    output_of("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
+    output_of("ip", "-n", hub, "link", "set", port, "master", "br0", "up")
+    output_of("ip", "-n", name, "link", "set", "lo", "up")
+    output_of("ip", "-n", name, "address", "add", f"{address}/{WIDTH}", "dev", "eth0")
+    output_of("ip", "-n", name, "link", "set", "eth0", "up")
+    output_of("ip", "-n", name, "route", "add", "default", "via", str(router))
 
 
 def namespaces(lab: str) -> list[str]:
@@ -59,7 +59,7 @@ def namespaces(lab: str) -> list[str]:
 def namespace_remove(name: str) -> None:
     """Its cards go with it."""
     if (NAMESPACES / name).exists():
-        _ip("netns", "delete", name)
+        output_of("ip", "netns", "delete", name)
 
 
 def listen_in(name: str, address: str, port: int) -> socket.socket:
@@ -81,9 +81,3 @@ def listen_in(name: str, address: str, port: int) -> socket.socket:
     if not found:
         raise LabError(f"nothing can listen at {address}:{port} in the namespace {name}")
     return found[0]
-
-
-def _ip(*words: str) -> None:
-    done = subprocess.run(["ip", *words], check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise LabError(f"ip {' '.join(words)}: {done.stderr.strip()}")

@@ -1,9 +1,7 @@
 """One control plane: started, brought back, interrupted on purpose, and stopped."""
 
 import contextlib
-import http.client
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,13 +11,12 @@ from deploy.lab.files import CACHE, wait_limit
 from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes.client import Client
 from deploy.lab.kubernetes.controlplane import PORTS, START_ORDER, ControlPlane, program_name
-from deploy.lab.kubernetes.errors import ApiError
 from deploy.lab.kubernetes.nodes import Topology
 from deploy.lab.kubernetes.programs import Programs
 from deploy.lab.kubernetes.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, Settings
 from deploy.lab.locks import locked
 from deploy.lab.ports import free_base
-from deploy.lab.processes import Process, ProgramStatus
+from deploy.lab.processes import Process, ProgramStatus, wait_until
 
 SERVERS, FOLLOWERS = START_ORDER[:2], START_ORDER[2:]
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -198,17 +195,5 @@ class Lab(BaseLab):
         self._wait(name, lambda: bool(client.call("GET", path)), problem)
 
     def _wait(self, name: str, probe: Callable[[], bool], problem: str) -> None:
-        limit, answer = wait_limit(), "no answer yet"
-        end = time.monotonic() + limit
-        while time.monotonic() < end:
-            for each in ("etcd", "kube-apiserver", name):
-                if not self._processes[each].pid():
-                    raise LabError(f"{each} ended:\n{self._processes[each].log_end()}")
-            try:
-                if probe():
-                    return
-            except (OSError, http.client.HTTPException, ApiError) as error:
-                answer = str(error)
-            time.sleep(0.05)
-        log = self._processes[name].log_end()
-        raise LabError(f"{name}: {problem} after {limit:.0f} s ({answer}); the end of its log:\n{log}")
+        names = ("etcd", "kube-apiserver", name)
+        wait_until(probe, problem, [self._processes[each] for each in names])

@@ -3,9 +3,9 @@
 import base64
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import write_private
 
@@ -124,6 +124,4 @@ def _certificate(folder: Path, name: str, subject: str, extensions: str) -> None
 
 
 def _openssl(*words: str) -> None:
-    done = subprocess.run(["openssl", *words], capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode:
-        raise LabError(f"openssl {words[0]} failed: {done.stderr.strip()}")
+    output_of("openssl", *words, limit=60)

@@ -59,6 +59,13 @@ def busybox(program: Path, root: Path) -> Image:
     return Image("busybox", root, {"Cmd": ["sh"]})
 
 
+def with_shell(program: Path, root: Path) -> Image:
+    """A static program beside a shell, for a pod whose script calls it."""
+    made = busybox(program.parent / "debian/bin/busybox", root)
+    shutil.copy(program, root / "bin" / program.name)
+    return Image(program.name, root, made.config)
+
+
 def of_program(program: Path, root: Path) -> Image:
     """Nothing but one static program."""
     root.mkdir(parents=True)

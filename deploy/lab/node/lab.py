@@ -1,16 +1,13 @@
 """One lab: a control plane, and the node beside it; started, brought back, interrupted on purpose, and stopped."""
 
 import hashlib
-import http.client
 import os
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 from deploy.lab.base import BaseLab, print_report
 from deploy.lab.errors import LabError
-from deploy.lab.files import wait_limit
 from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes import Lab as KubernetesLab
 from deploy.lab.kubernetes.client import Client
@@ -22,7 +19,7 @@ from deploy.lab.node.network import Network, network_of, network_release, networ
 from deploy.lab.node.programs import Programs
 from deploy.lab.node.runtime import Runtime
 from deploy.lab.node.settings import DEFAULT_STATE_DIR, GPUS, HERE, NAME
-from deploy.lab.processes import Process, ProgramStatus
+from deploy.lab.processes import Process, ProgramStatus, wait_until
 
 
 def cannot_run() -> str:
@@ -171,20 +168,13 @@ class Lab(BaseLab):
         network_release(self.state_dir)
 
     def _wait_ready(self, client: Client, *, since: str) -> None:
-        end, said = time.monotonic() + wait_limit(), "no answer yet"
-        while time.monotonic() < end:
-            for process in (self.machine.process, self._relay, *self._programs_inside.values()):
-                if not process.pid():
-                    raise LabError(f"{process.name} ended:\n{process.log_end()}")
-            try:
-                if cluster.is_ready(client, since=since):
-                    return
-                said = "its GPUs or its names are missing"
-            except (OSError, http.client.HTTPException, LabError) as error:
-                said = str(error)
-            time.sleep(0.1)
-        log = self._programs_inside["kubelet"].log_end()
-        raise LabError(f"{NAME} is not ready ({said}); the end of the kubelet's log:\n{log}")
+        inside = self._programs_inside
+        programs = [self.machine.process, self._relay, inside["containerd"], inside[PROXY], inside["kubelet"]]
+        wait_until(
+            lambda: cluster.is_ready(client, since=since),
+            f"{NAME}, its GPUs or its names are missing",
+            programs,
+        )
 
 
 def _now() -> str:

@@ -11,12 +11,12 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deploy.lab.commands import said
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import wait_limit
 from deploy.lab.node.cgroups import Groups, trees
 from deploy.lab.node.settings import HERE, NAME
-from deploy.lab.processes import STOP_LIMIT_S, Process, resident_mib
+from deploy.lab.processes import STOP_LIMIT_S, Process, resident_mib, wait_until
 
 KINDS = ("--mount", "--net", "--pid", "--ipc", "--uts", "--cgroup")
 HIDDEN = (Path("/run"), Path("/var/lib"), Path("/var/log"))  # the node has its own
@@ -83,7 +83,7 @@ class Machine:
         }
         alone = [_path("unshare"), *KINDS, "--fork", "--kill-child", "--mount-proc"]
         self.process.start(self._in_groups([*alone, "sh", str(HERE / "inside.sh")]), around)
-        self._wait_first()
+        wait_until(lambda: self.first() is not None, "its process 1 does not begin", [self.process])
 
     def stop(self) -> None:
         """Pulls its plug."""
@@ -102,21 +102,12 @@ class Machine:
 
     def run(self, *program: str, environment: Mapping[str, str] | None = None) -> str:
         """To its end, in the node. What it wrote; raises LabError with its words where it failed."""
-        return said(*self.command(program), environment=environment)
+        return output_of(*self.command(program), environment=environment)
 
     def _in_groups(self, program: Sequence[str]) -> list[str]:
         """The groups are arguments, so that no name of a folder is read as a command."""
         enter = 'while [ "$1" != -- ]; do echo 0 > "$1/cgroup.procs" || exit; shift; done; shift; exec "$@"'
         return [_path("sh"), "-c", enter, "enter", *map(str, self.groups.paths()), "--", *program]
-
-    def _wait_first(self) -> None:
-        end = time.monotonic() + wait_limit()
-        while self.first() is None:
-            if not self.process.pid():
-                raise LabError(f"the node's process 1 ended:\n{self.process.log_end()}")
-            if time.monotonic() > end:
-                raise LabError(f"the node's process 1 does not begin:\n{self.process.log_end()}")
-            time.sleep(0.02)
 
 
 def first_child(pid: int | None) -> int | None:

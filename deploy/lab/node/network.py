@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.lab.commands import said
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, write_private
 from deploy.lab.locks import locked
@@ -44,26 +44,28 @@ class Network:
     @property
     def is_plugged(self) -> bool:
         """All of it: the way to pods is the last that `plug` makes."""
-        return self.is_there and bool(said("ip", "route", "show", self.pods, "dev", self.interface))
+        return self.is_there and bool(output_of("ip", "route", "show", self.pods, "dev", self.interface))
 
     def plug(self, pid: int) -> None:
         """Between this machine and the network namespace of that process. The far end goes with the namespace, and the cable with it."""
         self.unplug()
-        said("ip", "link", "add", self.interface, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
-        said("ip", "address", "add", f"{self.host}/30", "dev", self.interface)
+        output_of(
+            "ip", "link", "add", self.interface, "type", "veth", "peer", "name", "eth0", "netns", str(pid)
+        )
+        output_of("ip", "address", "add", f"{self.host}/30", "dev", self.interface)
         inside = (
             "ip link set lo up && ip link set eth0 up",
             f"ip address add {self.node}/30 dev eth0",
             f"ip route add default via {self.host}",
             "echo 1 > /proc/sys/net/ipv4/ip_forward",
         )
-        said("nsenter", "--target", str(pid), "--net", "sh", "-c", " && ".join(inside))
-        said("ip", "link", "set", self.interface, "up")
-        said("ip", "route", "add", self.pods, "via", self.node)
+        output_of("nsenter", "--target", str(pid), "--net", "sh", "-c", " && ".join(inside))
+        output_of("ip", "link", "set", self.interface, "up")
+        output_of("ip", "route", "add", self.pods, "via", self.node)
 
     def unplug(self) -> None:
         if self.is_there:
-            said("ip", "link", "delete", self.interface)
+            output_of("ip", "link", "delete", self.interface)
 
 
 def network_take(state_dir: Path) -> Network:

@@ -51,12 +51,14 @@ MODULES = (
         is_kubernetes=True,
     ),
     Module(HERE / "build" / "coredns", ("./coredns",)),
+    Module(HERE / "build" / "rclone", ("./rclone",)),
 )
 IMAGES: dict[str, images.Maker] = {
     "hold": images.of_program,
     "gpus": images.of_program,
     "coredns": images.of_program,
     "busybox": images.busybox,
+    "rclone": images.with_shell,
 }
 
 

@@ -2,16 +2,15 @@
 
 import json
 import string
-import time
 from pathlib import Path
 
-from deploy.lab.errors import LabError
-from deploy.lab.files import wait_limit, write_private
+from deploy.lab.files import write_private
 from deploy.lab.node import images
 from deploy.lab.node.machine import Inside, Machine
 from deploy.lab.node.network import Network
 from deploy.lab.node.programs import Programs
 from deploy.lab.node.settings import HERE
+from deploy.lab.processes import wait_until
 
 SOCKET = "/run/containerd/containerd.sock"
 
@@ -51,16 +50,9 @@ class Runtime:
         write_private(self._state_dir / "cni" / "pods.conflist", json.dumps(pods))
 
     def wait(self) -> None:
-        end = time.monotonic() + wait_limit()
-        while True:
-            try:
-                self._machine.run(*self._ctr, "version")
-            except LabError as error:
-                if time.monotonic() > end or not self.process.pid():
-                    raise LabError(f"{error}\n{self.process.log_end()}") from error
-            else:
-                return
-            time.sleep(0.05)
+        wait_until(
+            lambda: bool(self._machine.run(*self._ctr, "version")), "it does not answer", [self.process]
+        )
 
     def load(self, archives: list[Path]) -> None:
         """The images that are not there yet, or as others."""

@@ -8,6 +8,7 @@ import sys
 from functools import cached_property
 from pathlib import Path
 
+from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
 from deploy.lab.gobuild import Report
@@ -75,7 +76,7 @@ class Installation:
             report("installing Octavia from PyPI, once")
             half = self.balancing.with_name(f"{self.balancing.name}.half")
             shutil.rmtree(half, ignore_errors=True)
-            _run([*self._pip(), "--no-deps", "--target", str(half), "-r", str(HERE / BALANCING)])
+            self._pip("--no-deps", "--target", str(half), "-r", str(HERE / BALANCING))
             half.rename(self.balancing)
 
     def missing(self) -> list[str]:
@@ -121,12 +122,13 @@ class Installation:
             return
         report("installing OpenStack from PyPI, once: 1 to 3 minutes")
         shutil.rmtree(self.venv, ignore_errors=True)
-        _run([_base_python(), "-m", "venv", str(self.venv)])
-        _run([*self._pip(), "-c", str(HERE / "constraints.txt"), "-r", str(HERE / "requirements.txt")])
+        output_of(_base_python(), "-m", "venv", str(self.venv), limit=INSTALL_LIMIT_S)
+        self._pip("-c", str(HERE / "constraints.txt"), "-r", str(HERE / "requirements.txt"))
         mark.write_text(self.fingerprint())
 
-    def _pip(self) -> list[str]:
-        return [self.python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet"]
+    def _pip(self, *words: str) -> None:
+        quietly = ("--disable-pip-version-check", "--no-input", "--quiet")
+        output_of(self.python, "-m", "pip", "install", *quietly, *words, limit=INSTALL_LIMIT_S)
 
 
 def _apt(*words: str) -> str:
@@ -152,9 +154,3 @@ def _base_python() -> str:
     chosen = os.environ.get("GPUAAS_OPENSTACK_PYTHON")
     found = chosen or shutil.which("python3.11", path=f"/usr/bin{os.pathsep}{SEARCH}")
     return found or sys.executable
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_LIMIT_S, check=False)
-    if done.returncode:
-        raise LabError(f"{' '.join(command[:4])} … failed:\n{(done.stdout + done.stderr)[-3000:]}")

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from deploy.lab.openstack.install import Installation
 from deploy.lab.openstack.services import ALIASES, APIS, BALANCING, CLOUD, STORES, Services
 from deploy.lab.openstack.settings import DEFAULT_PORT_BASE, DEFAULT_STATE_DIR, PORTS, Settings
 from deploy.lab.ports import free_base
-from deploy.lab.processes import Process, ProgramStatus
+from deploy.lab.processes import Process, ProgramStatus, wait_until
 
 STOP_LIMIT_S = 15.0
 
@@ -341,11 +340,4 @@ class Lab(BaseLab):
         self._wait(name, answers)
 
     def _wait(self, name: str, probe: Callable[[], bool]) -> None:
-        process, end = self._process(name), time.monotonic() + wait_limit()
-        while time.monotonic() < end:
-            if probe():
-                return
-            if not process.pid():
-                raise LabError(f"{name} ended:\n{process.log_end()}")
-            time.sleep(0.05)
-        raise LabError(f"{name} does not answer; the end of its log:\n{process.log_end()}")
+        wait_until(probe, "it does not answer", [self._process(name)])

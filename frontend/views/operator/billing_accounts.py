@@ -8,17 +8,10 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
+from billing import services
 from billing.models import BillingAccount, Discount, ProjectCostCenter
 from billing.money import amount_of
 from billing.selectors import accounts, balances, cards
-from billing.services import (
-    AccountTerms,
-    account_update,
-    cost_center_set,
-    discount_end,
-    discount_give,
-    tax_rate_parse,
-)
 from frontend.forms.rates import AccountForm, CostCenterForm, DiscountForm
 from frontend.frame import checked, done, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, named, saying
@@ -114,14 +107,14 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
     if form.is_valid():
         asked = form.cleaned_data
         with refusals_on(form, Invalid):
-            terms = AccountTerms(
+            terms = services.AccountTerms(
                 currency=asked["currency"].strip().upper(),
-                tax_rate_bp=tax_rate_parse(asked["tax_rate"].strip()),
+                tax_rate_bp=services.tax_rate_parse(asked["tax_rate"].strip()),
                 tax_label=asked["tax_label"],
                 address=asked["address"],
                 invoice_reference=asked["invoice_reference"],
             )
-            account_update(actor=here.actor, organization=row, terms=terms)
+            services.account_update(actor=here.actor, organization=row, terms=terms)
             text = f"Account of {row.name} saved."
             return done(request, text, "frontend:operator_billing", row.slug)
     return _page(request, here, row, account_form=form)
@@ -140,7 +133,7 @@ def cost_center(request: HttpRequest, here: OperatorPlace, row: Organization) ->
             before = ProjectCostCenter.objects.filter(project=project).values_list("code", flat=True).first()
             given = {"project": project.slug, "cost_center": before or ""}
             with refusals_on(form, Invalid):
-                cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
+                services.cost_center_set(actor=here.actor, project=project, code=asked["cost_center"])
                 back = undo_by("frontend:operator_cost_center", row.slug, **given)
                 text = f"Cost center of {project.slug} saved."
                 return done(request, text, "frontend:operator_billing", row.slug, undo=back)
@@ -155,7 +148,7 @@ def discount_new(request: HttpRequest, here: OperatorPlace, row: Organization) -
         asked = form.cleaned_data
         flavor = Flavor.objects.filter(slug=asked["flavor"]).first() if asked["flavor"] else None
         with refusals_on(form, Invalid):
-            discount_give(
+            services.discount_give(
                 actor=here.actor,
                 organization=row,
                 percent=asked["percent"].strip(),
@@ -174,6 +167,6 @@ def discount_stop(
 ) -> HttpResponse:
     found = accounts.discount_get(actor=here.actor, organization=row, discount_id=discount)
     with refusals_shown(request, Conflict):
-        discount_end(actor=here.actor, discount=found)
+        services.discount_end(actor=here.actor, discount=found)
         messages.success(request, "Discount ended. Charges already discounted keep it.")
     return redirect("frontend:operator_billing", row.slug)

@@ -19,16 +19,9 @@ from frontend.frame import checked, done, draw_page, posted, refusals_on, refusa
 from frontend.lists import OFFERED, Column, Listing, Query, find, list_page, paged, saying
 from frontend.presenters.tuning import nodes_give, tuning_words
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page
+from gpuaas.catalog import services
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.catalog.selectors import flavor_get_for, flavors_for, gpu_types_for, pools_for
-from gpuaas.catalog.services import (
-    flavor_create,
-    flavor_defaults,
-    flavor_retire,
-    gpu_type_publish,
-    gpu_type_retire,
-    pool_publish,
-)
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.looks import Tone
@@ -175,10 +168,10 @@ def flavor_new(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Ht
     if not here.may_manage:
         return redirect("frontend:operator_flavors")
     row = _pool(pool)
-    form = FlavorForm(posted(request), initial={**flavor_defaults(row)})
+    form = FlavorForm(posted(request), initial={**services.flavor_defaults(row)})
     if form.is_valid():
         with refusals_on(form, Invalid):
-            made = flavor_create(actor=here.actor, pool=row, **form.cleaned_data)
+            made = services.flavor_create(actor=here.actor, pool=row, **form.cleaned_data)
             text = f"Draft {made.slug} created. Set its price, then publish it."
             return done(request, text, "frontend:operator_flavors")
     context = {
@@ -208,7 +201,7 @@ def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> Htt
 
 @transaction.atomic
 def _sell(here: OperatorPlace, row: GpuPool, price: str) -> Flavor:
-    made = pool_publish(actor=here.actor, pool=row)
+    made = services.pool_publish(actor=here.actor, pool=row)
     rate_set(actor=here.actor, flavor=made, meter=Meter.GPU_HELD, price=price)
     return made
 
@@ -221,7 +214,7 @@ def flavor_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str
             meant = request.POST.get("without_price") == "1"
             flavor_offer(actor=here.actor, flavor=row, without_price=meant)
         else:
-            flavor_retire(actor=here.actor, flavor=row)
+            services.flavor_retire(actor=here.actor, flavor=row)
         outcome = "is on offer now" if verb == "publish" else "is retired; current holders keep it"
         messages.success(request, f"{slug} {outcome}.")
     return redirect("frontend:operator_flavors")
@@ -249,11 +242,11 @@ def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str) -> HttpResponse:
     row = first_of(gpu_types_for(actor=here.actor).filter(slug=slug), "GPU type")
     if verb == "retire":
-        gpu_type_retire(actor=here.actor, gpu_type=row)
+        services.gpu_type_retire(actor=here.actor, gpu_type=row)
         text = f"{row.name} is retired; current holders keep it."
         return done(request, text, "frontend:operator_gpu_types")
     name = request.POST.get("name", "").strip()
     with refusals_shown(request, Invalid):
-        gpu_type_publish(actor=here.actor, gpu_type=row, name="" if name == row.name else name)
+        services.gpu_type_publish(actor=here.actor, gpu_type=row, name="" if name == row.name else name)
         messages.success(request, f"{row.name} is published. You can now publish its flavors.")
     return redirect("frontend:operator_gpu_types")

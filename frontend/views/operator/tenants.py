@@ -24,27 +24,9 @@ from frontend.views.operator.common import (
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
 from gpuaas.core.rows import first_of
 from gpuaas.workspaces.states import WorkspaceState
+from tenants import selectors, services
 from tenants.models import Organization, OrganizationMembership, Project, Tries, User
 from tenants.roles import PlatformRole
-from tenants.selectors import (
-    organization_members,
-    organizations_for,
-    projects_for,
-    tries_for,
-    user_find,
-    users_for,
-)
-from tenants.services import (
-    organization_create,
-    organization_member_remove,
-    organization_member_set,
-    project_create,
-    tries_lift,
-    user_activate,
-    user_create,
-    user_deactivate,
-    user_platform_role_set,
-)
 
 LIST = Listing(
     "organizations",
@@ -105,12 +87,14 @@ def organizations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase
     if form.is_valid():
         asked = form.cleaned_data
         with refusals_on(form, Invalid, NotFound, default="owner"):
-            owner = user_find(actor=here.actor, text=asked["owner"]) if asked["owner"] else None
-            made = organization_create(actor=here.actor, slug=asked["slug"], name=asked["name"], owner=owner)
+            owner = selectors.user_find(actor=here.actor, text=asked["owner"]) if asked["owner"] else None
+            made = services.organization_create(
+                actor=here.actor, slug=asked["slug"], name=asked["name"], owner=owner
+            )
             text = f"{made.name} created. Set its limits before its projects can hold anything."
             return done(request, text, "frontend:operator_organization", made.slug)
     owners = OrganizationMembership.objects.filter(role="owner").select_related("user")
-    found = organizations_for(actor=here.actor).prefetch_related(
+    found = selectors.organizations_for(actor=here.actor).prefetch_related(
         Prefetch("projects", queryset=Project.objects.order_by("slug")),
         Prefetch("memberships", queryset=owners, to_attr="owners"),
     )
@@ -123,11 +107,11 @@ def _organization(
     request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any
 ) -> HttpResponseBase:
     live = ~Q(workspaces__state=WorkspaceState.DELETED)
-    projects = projects_for(actor=here.actor).filter(organization=row).order_by("slug")
+    projects = selectors.projects_for(actor=here.actor).filter(organization=row).order_by("slug")
     counted = projects.annotate(
         running=Count("workspaces", filter=live, distinct=True), people=Count("memberships", distinct=True)
     )
-    members = organization_members(actor=here.actor, organization=row)
+    members = selectors.organization_members(actor=here.actor, organization=row)
     shown = PROJECTS.of(request, lambda query: named(counted, query["q"], "name", "slug"))
     people = MEMBERS.of(
         request,
@@ -154,7 +138,7 @@ def project_new(request: HttpRequest, here: OperatorPlace, row: Organization) ->
     form = ProjectForm(request.POST, auto_id="project_%s")
     if form.is_valid():
         with refusals_on(form, Invalid):
-            made = project_create(actor=here.actor, organization=row, **form.cleaned_data)
+            made = services.project_create(actor=here.actor, organization=row, **form.cleaned_data)
             text = f"Project {made.slug} created. It can hold nothing until it has limits."
             return done(request, text, "frontend:operator_organization", row.slug)
     return _organization(request, here, row, project_form=form)
@@ -166,9 +150,9 @@ def member_set(request: HttpRequest, here: OperatorPlace, row: Organization) -> 
     form = OwnerForm(sent(request), auto_id="member_%s")
     if form.is_valid():
         with refusals_on(form, GpuaasError, default="user"):
-            user = user_find(actor=here.actor, text=form.cleaned_data["user"])
+            user = selectors.user_find(actor=here.actor, text=form.cleaned_data["user"])
             role = form.cleaned_data["role"]
-            organization_member_set(actor=here.actor, organization=row, user=user, role=role)
+            services.organization_member_set(actor=here.actor, organization=row, user=user, role=role)
             text = f"{user.username} is {role} of {row.name}."
             return done(request, text, "frontend:operator_organization", row.slug)
     return _organization(request, here, row, member_form=form)
@@ -179,10 +163,10 @@ def member_remove(
     request: HttpRequest, here: OperatorPlace, row: Organization, user: uuid.UUID
 ) -> HttpResponse:
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
-    member = first_of(organization_members(**given).filter(user=user), "member")
+    member = first_of(selectors.organization_members(**given).filter(user=user), "member")
     name, role = member.user.username, member.role
     with refusals_shown(request, Conflict):
-        organization_member_remove(**given, user=member.user)
+        services.organization_member_remove(**given, user=member.user)
         back = undo_by("frontend:operator_member_set", row.slug, user=name, role=role)
         text = f"{name} no longer has a role in {row.name}."
         return done(request, text, "frontend:operator_organization", row.slug, undo=back)
@@ -213,16 +197,16 @@ def people(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         without = asked.pop("without_password") or is_check(request)
         password = None if without else secrets.token_urlsafe(15)
         with refusals_on(form, Invalid):
-            made = user_create(actor=here.actor, **asked, password=password)
+            made = services.user_create(actor=here.actor, **asked, password=password)
             fits(request)
             return _person_made(request, made, password)
-    rows = users_for(actor=here.actor).prefetch_related(
+    rows = selectors.users_for(actor=here.actor).prefetch_related(
         "organization_memberships__organization", "project_memberships__project"
     )
     shown = PEOPLE.of(request, lambda query: named(rows, query["q"], "username", "email"))
     waiting = WAITING.of(
         request,
-        tries_for(actor=here.actor).filter(until__gt=here.now),
+        selectors.tries_for(actor=here.actor).filter(until__gt=here.now),
         without=() if here.may_manage else {"lift"},
     )
     context = {
@@ -243,7 +227,7 @@ def _person_made(request: HttpRequest, person: User, password: str | None) -> Ht
 
 
 def _person(here: OperatorPlace, user: uuid.UUID) -> User:
-    return first_of(users_for(actor=here.actor).filter(pk=user), "account")
+    return first_of(selectors.users_for(actor=here.actor).filter(pk=user), "account")
 
 
 person_page, person_action = row_doors(_person, "user")
@@ -252,7 +236,7 @@ person_page, person_action = row_doors(_person, "user")
 @person_action
 def person_role(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
     with refusals_shown(request, Conflict, Invalid):
-        user_platform_role_set(
+        services.user_platform_role_set(
             actor=here.actor, user=row, platform_role=request.POST.get("platform_role", "?")
         )
         messages.success(
@@ -266,14 +250,14 @@ def person_switch(request: HttpRequest, here: OperatorPlace, row: User) -> HttpR
     active = sent(request).get("active") == "1"
     back = undo_by("frontend:operator_person_switch", row.pk, active=int(row.is_active))
     with refusals_shown(request, Conflict):
-        (user_activate if active else user_deactivate)(actor=here.actor, user=row)
+        (services.user_activate if active else services.user_deactivate)(actor=here.actor, user=row)
         outcome = "can sign in again" if active else "is signed out and can no longer sign in"
         return done(request, f"{row.username} {outcome}.", "frontend:operator_people", undo=back)
     return redirect("frontend:operator_people")
 
 
 def _tries(here: OperatorPlace, tries: uuid.UUID) -> Tries:
-    return first_of(tries_for(actor=here.actor).filter(pk=tries), "wait")
+    return first_of(selectors.tries_for(actor=here.actor).filter(pk=tries), "wait")
 
 
 tries_action = row_doors(_tries, "tries")[1]
@@ -281,5 +265,5 @@ tries_action = row_doors(_tries, "tries")[1]
 
 @tries_action
 def tries_end(request: HttpRequest, here: OperatorPlace, row: Tries) -> HttpResponse:
-    tries_lift(actor=here.actor, tries=row)
+    services.tries_lift(actor=here.actor, tries=row)
     return done(request, f"{row.user or row.network} can try again.", "frontend:operator_people")

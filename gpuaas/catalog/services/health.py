@@ -15,33 +15,24 @@ from gpuaas.catalog.services.rounds import round_release, round_run
 from gpuaas.catalog.states import RoundKind, Sharing
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
-from gpuaas.providers.base import (
-    Check,
-    DeviceKind,
-    DeviceReading,
-    HealthCapability,
-    Inventory,
-    MetricsCapability,
-    NodeHealth,
-    ObservedNode,
-)
+from gpuaas.providers import base
 
 
 def site_health(site_id: uuid.UUID) -> bool:
     """True if the site was asked; changes adjust the capacity with the probe that follows at once."""
-    kind: type[HealthCapability] = HealthCapability  # type: ignore[type-abstract]  # asked for, not made
+    kind: type[base.HealthCapability] = base.HealthCapability  # type: ignore[type-abstract]  # asked for, not made
     return round_run(site_id, RoundKind.HEALTH, kind, ask=_ask)
 
 
-def _ask(row: SiteRound, driver: HealthCapability) -> bool:
+def _ask(row: SiteRound, driver: base.HealthCapability) -> bool:
     reports = driver.device_health()
-    readings = driver.device_metrics() if isinstance(driver, MetricsCapability) else ()
+    readings = driver.device_metrics() if isinstance(driver, base.MetricsCapability) else ()
     return _health_write(row, reports, readings)
 
 
 @transaction.atomic
 def _health_write(
-    row: SiteRound, reports: tuple[NodeHealth, ...], readings: tuple[DeviceReading, ...]
+    row: SiteRound, reports: tuple[base.NodeHealth, ...], readings: tuple[base.DeviceReading, ...]
 ) -> bool:
     nodes = set(Node.objects.filter(site=row.site_id).values_list("name", flat=True))
     stored = {name: each for name, each in row.found.items() if name in nodes}
@@ -56,7 +47,7 @@ def _health_write(
     return True
 
 
-def _readings_write(site_id: uuid.UUID, readings: tuple[DeviceReading, ...]) -> None:
+def _readings_write(site_id: uuid.UUID, readings: tuple[base.DeviceReading, ...]) -> None:
     """For gpustats, a floor above. Those of the round before are gone, if nobody kept them in time."""
     now = clock.now()
     SiteReadings.objects.update_or_create(
@@ -70,7 +61,7 @@ def _readings_write(site_id: uuid.UUID, readings: tuple[DeviceReading, ...]) -> 
     poke("gpustats.keep", str(site_id))
 
 
-def inventory_with_health(site: Site, inventory: Inventory) -> Inventory:
+def inventory_with_health(site: Site, inventory: base.Inventory) -> base.Inventory:
     """What the site counts, less what its nodes report as unhealthy; a device in both is subtracted once."""
     found = SiteRound.objects.filter(site=site, kind=RoundKind.HEALTH).values_list("found", flat=True).first()
     if not found:
@@ -80,15 +71,17 @@ def inventory_with_health(site: Site, inventory: Inventory) -> Inventory:
     return replace(inventory, nodes=tuple(nodes))
 
 
-def _merged(node: ObservedNode, kind: DeviceKind | None, report: Mapping[str, Any] | None) -> ObservedNode:
+def _merged(
+    node: base.ObservedNode, kind: base.DeviceKind | None, report: Mapping[str, Any] | None
+) -> base.ObservedNode:
     if kind is None or not report:
         return node
     sick = min(_devices_sick(node, kind, report), node.capacity)
-    checks = (*node.checks, Check(**report["check"]))
+    checks = (*node.checks, base.Check(**report["check"]))
     return replace(node, unhealthy=max(node.unhealthy, sick), checks=checks)
 
 
-def _devices_sick(node: ObservedNode, kind: DeviceKind, report: Mapping[str, Any]) -> int:
+def _devices_sick(node: base.ObservedNode, kind: base.DeviceKind, report: Mapping[str, Any]) -> int:
     """In the units of the site: a slice by its profile, a share as a part of its card, everything else by the card."""
     sick: Mapping[str, int] = report["sick"]
     if kind.mig_profile and kind.sharing != Sharing.SHARED:
@@ -97,5 +90,5 @@ def _devices_sick(node: ObservedNode, kind: DeviceKind, report: Mapping[str, Any
     return sick.get("", 0) * max(shares, 1)
 
 
-def _stored(health: NodeHealth) -> dict[str, Any]:
+def _stored(health: base.NodeHealth) -> dict[str, Any]:
     return {"cards": health.cards, "sick": dict(health.sick), "check": asdict(health.check)}

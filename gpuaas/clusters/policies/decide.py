@@ -5,17 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from gpuaas.clusters.policies.facts import (
-    Cap,
-    Decision,
-    Drain,
-    Memory,
-    Policy,
-    Pool,
-    Recommendation,
-    Rules,
-    Signals,
-)
+from gpuaas.clusters.policies import facts
 
 MEMORY_MAX = 10_000  # characters of JSON that a policy may keep
 REASON_MAX = 300
@@ -23,22 +13,22 @@ DRAIN_WITHIN = timedelta(minutes=5)  # heads report twice a minute; what is late
 
 
 def decide(
-    policy: Policy,
-    rules: Rules,
+    policy: facts.Policy,
+    rules: facts.Rules,
     *,
-    signals: Signals,
-    pool: Pool,
-    memory: Memory,
-    caps: Sequence[Cap],
+    signals: facts.Signals,
+    pool: facts.Pool,
+    memory: facts.Memory,
+    caps: Sequence[facts.Cap],
     now: datetime,
-) -> Decision:
+) -> facts.Decision:
     """The resulting decision. Caps take precedence over bounds, bounds over delays, delays over the recommendation; and
     running work over all of them: where the cluster can tell, workers are drained first, and go when they are idle."""
     try:
         recommended = _asked(policy, signals, pool, now, memory)
     except Exception as error:  # noqa: BLE001  a policy of somebody else's may raise anything; it must not stop others
         words = f"The policy gave no usable answer ({type(error).__name__}: {error})"[:REASON_MAX]
-        return Decision(pool.count, pool.count, pool.count, words, memory, broken=True)
+        return facts.Decision(pool.count, pool.count, pool.count, words, memory, broken=True)
     wanted = _clamp(recommended.count, rules.minimum, rules.maximum)
     memory = _waiting(replace(memory, own=recommended.memory), wanted, pool.count, now)
     inside = _clamp(pool.count, rules.minimum, rules.maximum)
@@ -61,28 +51,32 @@ def decide(
         refused = kept or refused
     if count != pool.count:
         memory = replace(memory, up_since=None, down_since=None, changed_at=now)
-    return Decision(pool.count, wanted, count, reason, memory, refused=refused)
+    return facts.Decision(pool.count, wanted, count, reason, memory, refused=refused)
 
 
-def _asked(policy: Policy, signals: Signals, pool: Pool, now: datetime, memory: Memory) -> Recommendation:
+def _asked(
+    policy: facts.Policy, signals: facts.Signals, pool: facts.Pool, now: datetime, memory: facts.Memory
+) -> facts.Recommendation:
     recommended = policy.decide(signals, pool, now, memory.own)
     if type(recommended.count) is not int or type(recommended.reason) is not str:
         raise TypeError("decide() must return an integer and a sentence")
     memory_text = json.dumps(dict(recommended.memory))
     if len(memory_text) > MEMORY_MAX:
         raise ValueError(f"the memory of a policy may have at most {MEMORY_MAX} characters")
-    return Recommendation(recommended.count, recommended.reason[:REASON_MAX], json.loads(memory_text))
+    return facts.Recommendation(recommended.count, recommended.reason[:REASON_MAX], json.loads(memory_text))
 
 
-def _drain(signals: Signals, memory: Memory, pool: Pool, count: int, now: datetime) -> Drain | None:
+def _drain(
+    signals: facts.Signals, memory: facts.Memory, pool: facts.Pool, count: int, now: datetime
+) -> facts.Drain | None:
     """An order holds until another number is wanted."""
     if count >= pool.count or signals.least is None:
         return None
     before = memory.drain
-    return before if before is not None and before.above == count else Drain(count, now)
+    return before if before is not None and before.above == count else facts.Drain(count, now)
 
 
-def _idle(signals: Signals, drain: Drain, pool: Pool, now: datetime) -> tuple[int, str]:
+def _idle(signals: facts.Signals, drain: facts.Drain, pool: facts.Pool, now: datetime) -> tuple[int, str]:
     """How far the pool can shrink now, and why not further."""
     if signals.least is None or signals.drain != drain.key:
         late = now - drain.since >= DRAIN_WITHIN
@@ -93,7 +87,7 @@ def _idle(signals: Signals, drain: Drain, pool: Pool, now: datetime) -> tuple[in
     return count, f"work still runs on worker {count}, so it stays until that has ended"
 
 
-def _waiting(memory: Memory, wanted: int, count: int, now: datetime) -> Memory:
+def _waiting(memory: facts.Memory, wanted: int, count: int, now: datetime) -> facts.Memory:
     return replace(
         memory,
         up_since=(memory.up_since or now) if wanted > count else None,
@@ -101,7 +95,7 @@ def _waiting(memory: Memory, wanted: int, count: int, now: datetime) -> Memory:
     )
 
 
-def _may_change(rules: Rules, memory: Memory, wanted: int, count: int, now: datetime) -> bool:
+def _may_change(rules: facts.Rules, memory: facts.Memory, wanted: int, count: int, now: datetime) -> bool:
     if wanted == count:
         return False
     cooled = memory.changed_at is None or now - memory.changed_at >= timedelta(seconds=rules.cool_down)

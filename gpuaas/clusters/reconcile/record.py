@@ -20,31 +20,24 @@ from gpuaas.clusters.states import ClusterState
 from gpuaas.core import claims, clock
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, Unauthorized, Unavailable
+from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.lease import LEASE_ENDING
 from gpuaas.lifecycle.lease import asleep as asleep_since
 from gpuaas.lifecycle.operations import StepRow, StepState
-from gpuaas.lifecycle.visits import (
-    LEFTOVERS_AFTER,
-    PROGRESSING,
-    REACHABLE,
-    Record,
-    reachable,
-    unreachable,
-)
 from gpuaas.providers.base import ObservedCluster, SiteObject, StepSpec
 from quotas.services import reservation_release, reservation_shrink
 
 HEALTHY = "Healthy"
 
-RECORD: Record[Cluster] = Record(CLUSTER, "project", "template_version__template")
+RECORD: visits.Record[Cluster] = visits.Record(CLUSTER, "project", "template_version__template")
 guarded, later, rest, steps_restart = RECORD.guarded, RECORD.later, RECORD.rest, RECORD.steps_restart
 
 
 def answers(site: Site | None) -> dict[str, Any]:
     """The site row: its own, or a burst site."""
-    return reachable() | _at(site)
+    return visits.reachable() | _at(site)
 
 
 def silent(site: Site | None, error: Unavailable | Unauthorized) -> dict[str, Any]:
@@ -53,11 +46,11 @@ def silent(site: Site | None, error: Unavailable | Unauthorized) -> dict[str, An
         if site
         else {}
     )
-    return unreachable(error) | held_up | _at(site)
+    return visits.unreachable(error) | held_up | _at(site)
 
 
 def _at(site: Site | None) -> dict[str, str]:
-    return {"type": f"{REACHABLE}:{site.slug}"} if site else {}
+    return {"type": f"{visits.REACHABLE}:{site.slug}"} if site else {}
 
 
 def healthy(differs: str = "") -> dict[str, Any]:
@@ -186,7 +179,7 @@ def finish_up(job: Job, *, asleep: bool = False) -> None:
         takes = takes_of(row, items, definition)
         row.pools.update(confirmed=0 if asleep else F("count"), confirmed_release=F("release"))
         holdings_set(cluster=row, items=items, takes=takes, at=moment)
-        conditions_write(row, reachable(), healthy(), drop=(PROGRESSING,))
+        conditions_write(row, visits.reachable(), healthy(), drop=(visits.PROGRESSING,))
         up = {"ready_at": row.ready_at or moment, "suspended_at": None, "confirmed_release": row.release}
         changes: dict[str, Any] = asleep_since(CLUSTER, row, at=moment) if asleep else up
         CLUSTER.move(
@@ -213,8 +206,10 @@ def finish_deleted(job: Job) -> None:
         RECORD.operation_end(job, moment, succeeded=True)
         holdings_end(cluster=row, at=moment)
         row.pools.update(confirmed=0)
-        others = [kind for kind in row.conditions if kind.startswith(f"{REACHABLE}:")]
-        conditions_write(row, reachable(), drop=(PROGRESSING, HEALTHY, LEASE_ENDING, ENFORCED, *others))
+        others = [kind for kind in row.conditions if kind.startswith(f"{visits.REACHABLE}:")]
+        conditions_write(
+            row, visits.reachable(), drop=(visits.PROGRESSING, HEALTHY, LEASE_ENDING, ENFORCED, *others)
+        )
         CLUSTER.move(
             row,
             ClusterState.DELETED,
@@ -226,7 +221,7 @@ def finish_deleted(job: Job) -> None:
         row.grants.filter(revoked_at=None, expires_at__gt=moment).update(revoked_at=moment)
         reservation_release(holder_kind=HOLDER, holder_id=row.pk)
         row.due_at = job.row.due_at
-        claims.release(row, due_at=moment + LEFTOVERS_AFTER, attempts=0)
+        claims.release(row, due_at=moment + visits.LEFTOVERS_AFTER, attempts=0)
         cluster_announce(row)
 
 

@@ -28,17 +28,9 @@ from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.claims import retry_at
 from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized, Unavailable
+from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
 from gpuaas.lifecycle.operations import StepState
-from gpuaas.lifecycle.visits import (
-    LEFTOVERS_AFTER,
-    RESTARTS_MAX,
-    Overtaken,
-    attempt,
-    soon,
-    step_perform,
-    visit,
-)
 from gpuaas.providers.base import (
     TENACIOUS,
     Change,
@@ -53,7 +45,7 @@ Away = Unavailable | Unauthorized  # why a site does not answer
 
 def run(cluster_id: uuid.UUID) -> None:
     """Brings one cluster as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(CLUSTER, cluster_id, lambda row: Visit(row).work())
+    visits.visit(CLUSTER, cluster_id, lambda row: Visit(row).work())
 
 
 class Visit:
@@ -73,15 +65,15 @@ class Visit:
             try:
                 if not self._perform(job, action):
                     return
-            except Overtaken:
+            except visits.Overtaken:
                 self.observed = None
-        record.rest(job_load(self.row), soon())
+        record.rest(job_load(self.row), visits.soon())
 
     def _perform(self, job: Job, action: Action) -> bool:
         """True = continue; False = the claim was released."""
         about = {"cluster": str(job.row.pk), "action": type(action).__name__}
         refused = partial(self._refused, job, action)
-        return attempt(partial(self._call, job, action), refused, **about)
+        return visits.attempt(partial(self._call, job, action), refused, **about)
 
     def _refused(self, job: Job, action: Action, error: GpuaasError) -> None:
         refuse(job, action, error, site=self.current_site)
@@ -123,7 +115,7 @@ class Visit:
         outside_transaction()
         spec = self._reached(part) if change in TENACIOUS else self._joined(job, part)
         driver = driver_of(job.row, part.site)
-        outcome = step_perform(driver, change, spec, step.key)
+        outcome = visits.step_perform(driver, change, spec, step.key)
         if change is Change.DELETE:
             last = outcome.done and all(one.pk == step.pk or _is_done(one) for one in job.steps_at(part))
             record.swept(job, part, driver.inventory(part.spec.ref), last=last)
@@ -133,7 +125,7 @@ class Visit:
         if _is_stuck(step) and change not in TENACIOUS:
             hours = STEP_MAX // timedelta(hours=1)
             raise _Stuck(f"this step has not finished within {hours} h; the site reports: {outcome.detail}")
-        record.step_wait(job, step, outcome.detail, due_at=soon(step.started_at))
+        record.step_wait(job, step, outcome.detail, due_at=visits.soon(step.started_at))
         return False
 
     def _reached(self, part: Part) -> ClusterSpec:
@@ -194,7 +186,7 @@ class Visit:
                 record.made_again(job, part, step)
                 outside_transaction()
                 if not driver.perform(Change.CREATE, self._joined(job, part), step.key).done:
-                    record.rest(job, soon())
+                    record.rest(job, visits.soon())
                     return False
         self.observed = None
         return True
@@ -208,7 +200,7 @@ class Visit:
                 if not driver.perform(Change.DELETE, self._reached(part), step.key).done:
                     record.rest(job, clock.now() + timedelta(seconds=5))
                     return False
-        record.rest(job, clock.now() + LEFTOVERS_AFTER)
+        record.rest(job, clock.now() + visits.LEFTOVERS_AFTER)
         return False
 
 
@@ -234,7 +226,7 @@ def _leave(job: Job, action: Action) -> None:
 def _again(job: Job, reason: str) -> None:
     last = job.steps[-1]
     change = CHANGING[ClusterState(job.row.state)]
-    if last.refusals >= RESTARTS_MAX and change not in TENACIOUS:
+    if last.refusals >= visits.RESTARTS_MAX and change not in TENACIOUS:
         record.give_up(job, last, Permanent(f"the site does not retain what was created: {reason}"))
         return
     due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))

@@ -6,18 +6,23 @@ from gpuaas.jobs.services.changes import (
     job_delete,
     job_follow,
     job_rerun,
+    job_retry,
     job_wrong,
 )
+from gpuaas.jobs.services.credentials import credential_create, credential_delete
 from gpuaas.jobs.services.queue import queue_start
 from gpuaas.jobs.services.rows import JOB
 
 __all__ = [
     "JOB",
+    "credential_create",
+    "credential_delete",
     "job_cancel",
     "job_create",
     "job_delete",
     "job_follow",
     "job_rerun",
+    "job_retry",
     "job_wrong",
     "queue_start",
 ]

@@ -7,24 +7,25 @@ from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, Mistakes
-from gpuaas.jobs.models import Job, JobTransition
+from gpuaas.jobs.models import DataCredential, Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import JobState
+from gpuaas.jobs.states import STAGING, JobState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room
 from gpuaas.workspaces.services.inside import place_judge, place_take
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 
 S = JobState
+CAUSES = {Way.IN: "StagingIn", Way.OUT: "StagingOut"}  # of a failure to move files that has no better word
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
-    *("volume", "mount", "deadline_seconds", "retries", "tasks", "together"),
+    *("volume", "mount", "deadline_seconds", "retries", "tasks", "together", "inputs", "outputs"),
 )
 
 
@@ -32,20 +33,27 @@ REPEATED = (
 def job_create(
     *, actor: Actor, workspace: Workspace, name: str, gpu: str = "", again: Job | None = None, **given: Any
 ) -> Job:
-    """Queued in its workspace, where it starts once what it asks for is free.
+    """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, tasks, at_once, together; those that are left out are as in
-    `order.USUAL`. Raises Invalid with all
+    memory_gib, volume, mount, deadline_seconds, retries, tasks, at_once, together, inputs, outputs; those that are left
+    out are as in `order.USUAL`. Raises Invalid with all
     mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
     row.again = again
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
-    JobTransition.objects.create(subject=row, old="", new=S.QUEUED, actor=actor.name)
+    JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
     several = {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
-    JOB.audit(row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several})
+    moves = {
+        name: [each["url"] for each in found]
+        for name in ("inputs", "outputs")
+        if (found := getattr(row, name))
+    }
+    JOB.audit(
+        row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several, **moves}
+    )
     JOB.announce(row)
     queue_poke(workspace.pk)
     return row
@@ -59,8 +67,14 @@ def job_wrong(*, workspace: Workspace | None, name: str, gpu: str = "", **given:
 def _judged(
     workspace: Workspace | None, name: str, gpu: str, given: Mapping[str, Any]
 ) -> tuple[Job, Mistakes]:
-    wrong = Mistakes()
-    row = Job(**order_read(given, wrong))
+    wrong, names = Mistakes(), None
+    if workspace is not None and (given.get("inputs") or given.get("outputs")):
+        names = set(
+            DataCredential.objects.filter(project=workspace.project_id).values_list("name", flat=True)
+        )
+    row = Job(**order_read(given, wrong, names))
+    if row.inputs:
+        row.state, row.staging = S.STAGING_IN, Way.IN
     room = place_judge(row, workspace, wrong, name=name, gpu=gpu)
     if workspace is None or room is None:
         return row, wrong
@@ -101,7 +115,7 @@ def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, r
         return row
     words = reason or f"cancelled by {actor.name}"
     with JOB.changing(row, actor, "cancel", ended="ended by the cancellation", reason=reason):
-        if row.state == S.QUEUED:
+        if row.state == S.QUEUED or (row.state in STAGING and not row.moving):
             at = {"finished_at": clock.now(), "outcome": S.CANCELLED, "failure": words, "waiting": ""}
             JOB.move(row, S.CANCELLED, actor=actor.name, reason=words, **at)
             queue_poke(row.workspace_id)
@@ -114,6 +128,34 @@ def end_begin(row: Job, actor: Actor, outcome: JobState, *, failure: str = "", *
     """Of a locked row: how it ends is known, and what is left of it at the site is removed. `known`: cause, ready_at."""
     known |= {"failure": failure[:500], "waiting": "", "finished_at": clock.now(), "outcome": outcome}
     JOB.begin(row, actor, Change.SUSPEND, summary=failure, reason=failure, **known)
+
+
+def staging_fail(row: Job, failure: str, cause: str = "") -> None:
+    """Of a locked row whose mover may be at the site: it has failed, and what was to be moved can be tried again."""
+    JOB.operation_end(row, "ended before its files were moved")
+    end_begin(row, SYSTEM, S.FAILED, failure=failure, cause=cause or CAUSES[Way(row.staging)])
+    JOB.wake(row)
+
+
+@transaction.atomic
+def job_retry(*, actor: Actor, job: Job, expected_version: int | None = None) -> Job:
+    """Of one whose files could not be moved: that is tried again, and what was moved stays. Raises Conflict for any other."""
+    row = JOB.asked(actor, job, Verb.RETRY, expected_version)
+    way = Way(row.staging)
+    outcome = S.SUCCEEDED if way is Way.OUT else ""
+    with JOB.changing(row, actor, "retry"):
+        JOB.move(
+            row,
+            way.state,
+            actor=actor.name,
+            outcome=outcome,
+            failure="",
+            cause="",
+            waiting="",
+            finished_at=None,
+        )
+    queue_poke(row.workspace_id)
+    return row
 
 
 def job_delete(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:

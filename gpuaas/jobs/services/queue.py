@@ -1,15 +1,19 @@
-"""The queue of a workspace: jobs wait in it until what they ask for is free, and leave it in the order of their submission."""
+"""The queue of a workspace: jobs wait in it until what they ask for is free, and leave it in the order of their submission. What
+moves the files of jobs waits in it, too."""
 
 import uuid
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
 
+from gpuaas.core import clock
 from gpuaas.core.queue import poke
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import queued_in
+from gpuaas.jobs.mover import TAKES
+from gpuaas.jobs.selectors import queued_in, waiting, waiting_in
 from gpuaas.jobs.services.rows import JOB
-from gpuaas.jobs.states import JobState
+from gpuaas.jobs.spec import JOBS
+from gpuaas.jobs.states import STAGING
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
@@ -30,34 +34,47 @@ def queue_poke(workspace_id: uuid.UUID) -> None:
 @transaction.atomic
 def queue_start(*, workspace_id: uuid.UUID) -> int:
     """Starts what fits now; returns how many. No later job passes an earlier one, unless that asks for more than the workspace
-    has bought at all.
+    has bought at all. A mover of files passes those that it keeps waiting no longer: it takes of what they leave.
 
     The workspace's row is locked first, as by every order and start in it, so that two never take the same room.
     """
-    if not Job.objects.filter(workspace=workspace_id, state=JobState.QUEUED).exists():
+    if not waiting().filter(workspace=workspace_id).exists():
         return 0
     place = workspace_lock(workspace_id)
     if not WORKSPACE.may(place, Verb.RUN):
-        _wait(queued_in(place), f"its workspace is {WORKSPACE.look(place).label.lower()}")
+        _wait(waiting_in(place), f"its workspace is {WORKSPACE.look(place).label.lower()}")
         return 0
-    room, started = room_of(workspace=place), 0
+    room, started, behind = room_of(workspace=place), 0, False
     for row in _locked(place):
-        short = room.shortage(row.pool, row.takes)
-        if short is None:
-            JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="")
-            JOB.wake(row)
-            room, started = room.less(row.pool, row.takes), started + 1
+        moves = row.state in STAGING
+        if behind and not moves:
             continue
-        _wait(queued_in(place).filter(pk=row.pk), short.waits)
-        if not short.is_lasting:
+        pool, takes = (None, TAKES) if moves else (row.pool, row.takes)
+        short = room.shortage(pool, takes)
+        if short is None:
+            _start(row, moves=moves)
+            room, started = room.less(pool, takes), started + 1
+            continue
+        _wait(waiting_in(place).filter(pk=row.pk), short.waits)
+        if not moves and not short.is_lasting:
             later = Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, pk__gt=row.pk)
             _wait(queued_in(place).filter(later), BEHIND)
-            break
+            room, behind = room.less(pool, takes), True
     return started
 
 
+def _start(row: Job, *, moves: bool) -> None:
+    if moves:
+        row.moving, row.waiting, row.due_at, row.attempts = True, "", clock.now(), 0
+        row.save(update_fields=["moving", "waiting", "due_at", "attempts"])
+        JOB.operation_start(row, row.state, SYSTEM, steps=JOBS.steps_of(row, Change.CREATE))
+    else:
+        JOB.begin(row, SYSTEM, Change.CREATE, holding=True, waiting="")
+    JOB.wake(row)
+
+
 def _locked(place: Workspace) -> list[Job]:
-    rows = queued_in(place).select_for_update(of=("self",), no_key=True)
+    rows = waiting_in(place).select_for_update(of=("self",), no_key=True)
     return list(rows.select_related("project", "site", "workspace", "pool__gpu_type")[:BATCH])
 
 

@@ -16,16 +16,7 @@ import structlog
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.baremetal.approval import (
-    OPENSHIFT,
-    Action,
-    Bootstrapper,
-    ExpectedHost,
-    Round,
-    Verdict,
-    judge,
-    replayed,
-)
+from gpuaas.providers.baremetal import approval
 from gpuaas.providers.baremetal.models import CertificateApproval, Host, HostState
 from gpuaas.providers.baremetal.requests import SigningRequest, request_read
 from gpuaas.providers.kubeapi.client import Api, Object, Outdated
@@ -41,11 +32,11 @@ class Decision:
     """The answer to one request."""
 
     request: str
-    verdict: Verdict
+    verdict: approval.Verdict
 
 
 def requests_decide(
-    api: Api, *, cluster_id: uuid.UUID, bootstrapper: Bootstrapper = OPENSHIFT
+    api: Api, *, cluster_id: uuid.UUID, bootstrapper: approval.Bootstrapper = approval.OPENSHIFT
 ) -> tuple[Decision, ...]:
     """Answer the pending requests at the cluster's API, oldest first; those that others decided use up their rounds before.
 
@@ -57,15 +48,15 @@ def requests_decide(
     hosts = hosts_expected(rows)
     made = []
     for request, found in listed:
-        verdict = judge(request, hosts, now=clock.now(), bootstrapper=bootstrapper)
-        if verdict.action in {Action.APPROVE, Action.NOTE}:
+        verdict = approval.judge(request, hosts, now=clock.now(), bootstrapper=bootstrapper)
+        if verdict.action in {approval.Action.APPROVE, approval.Action.NOTE}:
             verdict, hosts = _claimed(rows[verdict.host], hosts, request, verdict)
-        if verdict.action in {Action.APPROVE, Action.DENY} and _answer(api, found, verdict):
+        if verdict.action in {approval.Action.APPROVE, approval.Action.DENY} and _answer(api, found, verdict):
             made.append(Decision(request.name, verdict))
     return tuple(made)
 
 
-def hosts_expected(rows: dict[str, Host]) -> dict[str, ExpectedHost]:
+def hosts_expected(rows: dict[str, Host]) -> dict[str, approval.ExpectedHost]:
     """With everything approved so far, by us or by others."""
     done: dict[uuid.UUID, list[CertificateApproval]] = defaultdict(list)
     for one in CertificateApproval.objects.filter(host__in=rows.values()):
@@ -73,25 +64,25 @@ def hosts_expected(rows: dict[str, Host]) -> dict[str, ExpectedHost]:
     return {name: _expected(row, row.bound_at, done[row.pk]) for name, row in rows.items() if row.bound_at}
 
 
-def _expected(row: Host, bound_at: datetime, done: Iterable[CertificateApproval]) -> ExpectedHost:
+def _expected(row: Host, bound_at: datetime, done: Iterable[CertificateApproval]) -> approval.ExpectedHost:
     uids = {one.round: one.request_uid for one in done if one.binding == row.binding}
-    return ExpectedHost(
+    return approval.ExpectedHost(
         name=row.name,
         dns=frozenset({row.name.lower()}),
         addresses=frozenset(map(ip_address, row.addresses)),
         opens_at=bound_at,
         closes_at=bound_at + JOIN_WITHIN,
-        client=uids.get(Round.CLIENT, ""),
-        serving=uids.get(Round.SERVING, ""),
+        client=uids.get(approval.Round.CLIENT, ""),
+        serving=uids.get(approval.Round.SERVING, ""),
         earlier=frozenset(one.request_uid for one in done if one.binding != row.binding),
     )
 
 
 def _claimed(
-    row: Host, hosts: dict[str, ExpectedHost], request: SigningRequest, verdict: Verdict
-) -> tuple[Verdict, dict[str, ExpectedHost]]:
+    row: Host, hosts: dict[str, approval.ExpectedHost], request: SigningRequest, verdict: approval.Verdict
+) -> tuple[approval.Verdict, dict[str, approval.ExpectedHost]]:
     """Claim the round for this request; if another worker claimed it first for another request, this one is a replay."""
-    which = Round(verdict.round or "")
+    which = approval.Round(verdict.round or "")
     mine = CertificateApproval(
         host=row,
         binding=row.binding,
@@ -104,20 +95,22 @@ def _claimed(
     held = CertificateApproval.objects.get(host=row, binding=row.binding, round=which).request_uid
     used = hosts[row.name].used(which, held)
     hosts = {**hosts, row.name: used}
-    if verdict.action is Action.NOTE:
+    if verdict.action is approval.Action.NOTE:
         return verdict, hosts
     still = Host.objects.filter(pk=row.pk, binding=row.binding, state=HostState.BOUND).exists()
     if not still:
-        return Verdict(Action.LEAVE, "Moved", f"{row.name} was released in the meantime."), hosts
+        return approval.Verdict(
+            approval.Action.LEAVE, "Moved", f"{row.name} was released in the meantime."
+        ), hosts
     if held != request.uid:
-        return replayed(used, which), hosts
+        return approval.replayed(used, which), hosts
     return verdict, hosts
 
 
-def _answer(api: Api, found: Object, verdict: Verdict) -> bool:
+def _answer(api: Api, found: Object, verdict: approval.Verdict) -> bool:
     """False if the request was answered, changed or removed in the meantime; the next round looks at it again."""
     condition = {
-        "type": "Approved" if verdict.action is Action.APPROVE else "Denied",
+        "type": "Approved" if verdict.action is approval.Action.APPROVE else "Denied",
         "status": "True",
         "reason": f"Gpuaas{verdict.reason}",
         "message": verdict.message,

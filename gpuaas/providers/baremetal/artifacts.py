@@ -7,15 +7,7 @@ from collections.abc import Sequence
 
 import yaml
 
-from gpuaas.providers.baremetal.manifests import (
-    HOST_PREFIX,
-    MASTER,
-    POD_NETWORK,
-    SERVICE_NETWORK,
-    WORKER,
-    network,
-    workers,
-)
+from gpuaas.providers.baremetal import manifests
 from gpuaas.providers.baremetal.models import Host
 from gpuaas.providers.baremetal.plan import CONTROL
 from gpuaas.providers.baremetal.settings import Settings, vips_of
@@ -29,13 +21,13 @@ def install_config(spec: ClusterSpec, settings: Settings) -> str:
         "apiVersion": "v1",
         "metadata": {"name": spec.external_name},
         "baseDomain": settings.base_domain,
-        "controlPlane": {"name": MASTER, "replicas": spec.control_plane.count},
-        "compute": [{"name": WORKER, "replicas": workers(spec)}],
+        "controlPlane": {"name": manifests.MASTER, "replicas": spec.control_plane.count},
+        "compute": [{"name": manifests.WORKER, "replicas": manifests.workers(spec)}],
         "networking": {
             "networkType": "OVNKubernetes",
             "machineNetwork": [{"cidr": one} for one in settings.machine_networks],
-            "clusterNetwork": [{"cidr": POD_NETWORK, "hostPrefix": HOST_PREFIX}],
-            "serviceNetwork": [SERVICE_NETWORK],
+            "clusterNetwork": [{"cidr": manifests.POD_NETWORK, "hostPrefix": manifests.HOST_PREFIX}],
+            "serviceNetwork": [manifests.SERVICE_NETWORK],
         },
         "platform": {"baremetal": {"apiVIPs": [api], "ingressVIPs": [ingress]}} if api else {"none": {}},
         "pullSecret": f"<the content of the Secret {settings.pull_secret} in {settings.namespace}>",
@@ -60,10 +52,10 @@ def agent_config(spec: ClusterSpec, hosts: Sequence[Host]) -> str:
 
 
 def _host(host: Host) -> Object:
-    described = network(host)["spec"]
+    described = manifests.network(host)["spec"]
     found: Object = {
         "hostname": host.name,
-        "role": MASTER if host.pool == CONTROL else WORKER,
+        "role": manifests.MASTER if host.pool == CONTROL else manifests.WORKER,
         "interfaces": described["interfaces"],
         "networkConfig": described["config"],
     }

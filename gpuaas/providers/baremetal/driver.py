@@ -11,17 +11,10 @@ from datetime import timedelta
 from typing import Any
 
 from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
-from gpuaas.providers.baremetal import manifests, plan
+from gpuaas.providers import base
+from gpuaas.providers.baremetal import conditions, manifests, plan
 from gpuaas.providers.baremetal.approver import requests_decide
 from gpuaas.providers.baremetal.artifacts import agent_config, install_config
-from gpuaas.providers.baremetal.conditions import (
-    agent_words,
-    image_words,
-    install_begun,
-    install_done,
-    install_words,
-    links,
-)
 from gpuaas.providers.baremetal.draining import Drain
 from gpuaas.providers.baremetal.hosts import hosts_of
 from gpuaas.providers.baremetal.hub import AGENT, SLOT, Hub, shown
@@ -44,20 +37,6 @@ from gpuaas.providers.baremetal.plan import (
     NETWORK,
 )
 from gpuaas.providers.baremetal.settings import Settings, settings_read
-from gpuaas.providers.base import (
-    Change,
-    ClusterDriver,
-    ClusterKind,
-    ClusterNode,
-    ClusterRef,
-    ClusterSpec,
-    NodePool,
-    ObservedCluster,
-    SiteObject,
-    StepOutcome,
-    StepSpec,
-    step_require,
-)
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready
 from gpuaas.providers.base.steps import DONE, objects_left, still_going
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -66,22 +45,22 @@ from gpuaas.providers.kubeapi.names import CLUSTER, RELEASE
 SWEPT = (IMAGE_SET, DEPLOYMENT, INSTALL, INFRA_ENV, NETWORK, MACHINE, CONFIG_MAP)
 
 
-class OpenShiftBareMetalDriver(ClusterDriver):
+class OpenShiftBareMetalDriver(base.ClusterDriver):
     name = "openshift-bare-metal"
-    changes = frozenset({Change.CREATE, Change.SCALE, Change.DELETE})
-    kinds = frozenset({ClusterKind.KUBERNETES})
+    changes = frozenset({base.Change.CREATE, base.Change.SCALE, base.Change.DELETE})
+    kinds = frozenset({base.ClusterKind.KUBERNETES})
     timeline = plan.BareMetalTimeline
 
     @classmethod
-    def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
+    def settings_check(cls, kind: base.ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
 
     def steps(
-        self, change: Change, spec: ClusterSpec, before: ClusterSpec | None = None
-    ) -> tuple[StepSpec, ...]:
+        self, change: base.Change, spec: base.ClusterSpec, before: base.ClusterSpec | None = None
+    ) -> tuple[base.StepSpec, ...]:
         """Raises Invalid where the order or its template lacks what the hub needs."""
-        if change is Change.CREATE:
+        if change is base.Change.CREATE:
             settings = settings_read(spec.settings)
             manifests.image_set(spec, settings)
             manifests.install(spec, settings)
@@ -89,18 +68,18 @@ class OpenShiftBareMetalDriver(ClusterDriver):
                 manifests.addon(settings, name)
         return super().steps(change, spec, before)
 
-    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+    def perform(self, change: base.Change, spec: base.ClusterSpec, step: str) -> base.StepOutcome:
         with self._hub(spec.id) as hub:
-            return End(hub, spec).do(step) if change is Change.DELETE else Work(hub, spec).do(step)
+            return End(hub, spec).do(step) if change is base.Change.DELETE else Work(hub, spec).do(step)
 
-    def observe(self, ref: ClusterRef) -> ObservedCluster:
+    def observe(self, ref: base.ClusterRef) -> base.ObservedCluster:
         with self._hub(ref.id) as hub:
             deployments = hub.items(DEPLOYMENT)
             endpoint = next((url for one in deployments if (url := _endpoint(one))), "")
             nodes = _nodes(hub, list(hosts_of(ref.id)))
-            return ObservedCluster(exists=bool(_inventory(hub, ref.id)), endpoint=endpoint, nodes=nodes)
+            return base.ObservedCluster(exists=bool(_inventory(hub, ref.id)), endpoint=endpoint, nodes=nodes)
 
-    def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
+    def inventory(self, ref: base.ClusterRef | None = None) -> tuple[base.SiteObject, ...]:
         with self._hub(None if ref is None else ref.id) as hub:
             return _inventory(hub, None if ref is None else ref.id)
 
@@ -116,14 +95,14 @@ class OpenShiftBareMetalDriver(ClusterDriver):
 class Work:
     """The steps of making and scaling one cluster."""
 
-    def __init__(self, hub: Hub, spec: ClusterSpec) -> None:
+    def __init__(self, hub: Hub, spec: base.ClusterSpec) -> None:
         self.hub, self.spec = hub, spec
         self.settings: Settings = settings_read(spec.settings)
         self.namespace = self.settings.namespace
 
-    def do(self, step: str) -> StepOutcome:
+    def do(self, step: str) -> base.StepOutcome:
         pools = {f"{POOL_STEP}{pool.name}": pool for pool in self.spec.pools}
-        steps: dict[str, Callable[[], StepOutcome]] = {
+        steps: dict[str, Callable[[], base.StepOutcome]] = {
             "definition": self._definition,
             "control-plane": self._control_plane,
             "artifacts": self._artifacts,
@@ -134,42 +113,44 @@ class Work:
             return self._pool(pools[step])
         if step.startswith(ADDON_STEP):
             return self._addon(step.removeprefix(ADDON_STEP))
-        return step_require(steps, step)()
+        return base.step_require(steps, step)()
 
-    def _addon(self, name: str) -> StepOutcome:
+    def _addon(self, name: str) -> base.StepOutcome:
         if name not in self.spec.addons:
             raise Permanent(f"the cluster has no add-on {name!r}")
         body = manifests.addon(self.settings, name)
         made = self._apply(CONFIG_MAP, plan.addon_name(self.spec, name), body)
         return (
-            StepOutcome(done=True, detail=f"{len(body['data'])} manifests")
+            base.StepOutcome(done=True, detail=f"{len(body['data'])} manifests")
             if made
             else still_going(f"add-on {name}")
         )
 
-    def _definition(self) -> StepOutcome:
+    def _definition(self) -> base.StepOutcome:
         spec, settings, name = self.spec, self.settings, self.spec.external_name
         tag = {CLUSTER: str(spec.id)}
         self._apply(IMAGE_SET, name, manifests.image_set(spec, settings))
         self._apply(DEPLOYMENT, name, manifests.deployment(spec, settings, tag))
-        if not install_begun(self.hub.find(INSTALL, self.namespace, name)):
+        if not conditions.install_begun(self.hub.find(INSTALL, self.namespace, name)):
             self._apply(INSTALL, name, manifests.install(spec, settings))
         image = self._apply(INFRA_ENV, name, manifests.infra_env(settings, tag))
         if image is None:
             return still_going("definition")
-        waits = image_words(image)
+        waits = conditions.image_words(image)
         if waits:
-            return StepOutcome(done=False, detail=waits)
-        return StepOutcome(done=True, detail=", ".join(f"{key}: {url}" for key, url in links(image).items()))
+            return base.StepOutcome(done=False, detail=waits)
+        return base.StepOutcome(
+            done=True, detail=", ".join(f"{key}: {url}" for key, url in conditions.links(image).items())
+        )
 
-    def _control_plane(self) -> StepOutcome:
+    def _control_plane(self) -> base.StepOutcome:
         slots = plan.control_slots(self.spec)
         rack = Rack(
             CONTROL, slots, self.settings.control_hosts, 0, manifests.MASTER, release=self.spec.release
         )
         return self._rack(rack)
 
-    def _pool(self, pool: NodePool) -> StepOutcome:
+    def _pool(self, pool: base.NodePool) -> base.StepOutcome:
         flavor = pool.flavor
         rack = Rack(
             pool.name,
@@ -181,9 +162,9 @@ class Work:
         )
         return self._rack(rack)
 
-    def _rack(self, rack: Rack) -> StepOutcome:
+    def _rack(self, rack: Rack) -> base.StepOutcome:
         install = self._founded()
-        day_one = not install_done(install)
+        day_one = not conditions.install_done(install)
         drain = Drain(lambda: self._cluster(install), within=timedelta(minutes=self.settings.drain_minutes))
         outcome = rack_ensure(
             self.hub, self.spec, rack, namespace=self.namespace, day_one=day_one, drain=drain
@@ -192,39 +173,41 @@ class Work:
             self._approve(install)
         return outcome
 
-    def _artifacts(self) -> StepOutcome:
+    def _artifacts(self) -> base.StepOutcome:
         """For installing the same cluster without a hub; the hub itself does not use them."""
         image = self.hub.find(INFRA_ENV, self.namespace, self.spec.external_name)
         hosts = list(hosts_of(self.spec.id).filter(state=HostState.BOUND).order_by("slot"))
         data = {
             "install-config.yaml": install_config(self.spec, self.settings),
             "agent-config.yaml": agent_config(self.spec, hosts),
-            **(links(image) if image else {}),
+            **(conditions.links(image) if image else {}),
         }
         made = self._apply(CONFIG_MAP, plan.artifacts_name(self.spec), {"data": data})
-        return StepOutcome(done=True, detail=", ".join(data)) if made else still_going("set of artifacts")
+        return (
+            base.StepOutcome(done=True, detail=", ".join(data)) if made else still_going("set of artifacts")
+        )
 
-    def _install(self) -> StepOutcome:
+    def _install(self) -> base.StepOutcome:
         install = self._founded()
-        if install_done(install):
+        if conditions.install_done(install):
             found = self.hub.find(DEPLOYMENT, self.namespace, self.spec.external_name)
             endpoint = _endpoint(found) if found else ""
             if endpoint:
-                return StepOutcome(done=True, detail=f"{endpoint} answers")
-            return StepOutcome(done=False, detail="the hub has not published the address of the API yet")
-        words = install_words(install)
+                return base.StepOutcome(done=True, detail=f"{endpoint} answers")
+            return base.StepOutcome(done=False, detail="the hub has not published the address of the API yet")
+        words = conditions.install_words(install)
         self._approve(install)
-        return StepOutcome(done=False, detail=words)
+        return base.StepOutcome(done=False, detail=words)
 
-    def _checks(self) -> StepOutcome:
+    def _checks(self) -> base.StepOutcome:
         hosts = list(hosts_of(self.spec.id))
         wanted = self.spec.control_plane.count + manifests.workers(self.spec)
         if len(hosts) < wanted:
             raise NotFound(f"{wanted - len(hosts)} machines are missing; they must be bound again")
         bad = [node for node in _nodes(self.hub, hosts) if not node.ready]
         if bad:
-            return StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
-        return StepOutcome(done=True, detail=all_ready(len(hosts)))
+            return base.StepOutcome(done=False, detail=f"{bad[0].name}: {bad[0].reason}")
+        return base.StepOutcome(done=True, detail=all_ready(len(hosts)))
 
     def _founded(self) -> Object:
         image = self.hub.find(INFRA_ENV, self.namespace, self.spec.external_name)
@@ -258,11 +241,11 @@ class Work:
 class End:
     """The steps of deleting one cluster. Of the settings it reads only the namespace: the others may no longer be valid."""
 
-    def __init__(self, hub: Hub, spec: ClusterSpec) -> None:
+    def __init__(self, hub: Hub, spec: base.ClusterSpec) -> None:
         self.hub, self.spec = hub, spec
         self.namespace = str(spec.settings.get("namespace", ""))
 
-    def do(self, step: str) -> StepOutcome:
+    def do(self, step: str) -> base.StepOutcome:
         hosts = hosts_of(self.spec.id)
         match step:
             case "definition":
@@ -273,26 +256,26 @@ class End:
                 return self._wiped(list(hosts.filter(pool=CONTROL)))
             case "artifacts":
                 if hosts.exists():
-                    return StepOutcome(done=False, detail="hosts are still being wiped")
+                    return base.StepOutcome(done=False, detail="hosts are still being wiped")
                 return self._removed(MACHINE, AGENT, INFRA_ENV, NETWORK, CONFIG_MAP)
             case "gone":
                 return self._left()
         raise Permanent(f"the driver has no step {step!r}")
 
-    def _wiped(self, hosts: list[Host]) -> StepOutcome:
+    def _wiped(self, hosts: list[Host]) -> base.StepOutcome:
         going = hosts_give_back(self.hub, self.spec, hosts, namespace=self.namespace)
         if going:
-            return StepOutcome(done=False, detail=f"{len(going)} hosts are being wiped; {going[0]}")
+            return base.StepOutcome(done=False, detail=f"{len(going)} hosts are being wiped; {going[0]}")
         return DONE
 
-    def _removed(self, *kinds: str) -> StepOutcome:
+    def _removed(self, *kinds: str) -> base.StepOutcome:
         for kind in kinds:
             for found in self.hub.items(kind):
                 self.hub.remove(found)
         left = [one for kind in kinds for one in self.hub.items(kind)]
         return objects_left(tuple(map(shown, left)))
 
-    def _left(self) -> StepOutcome:
+    def _left(self) -> base.StepOutcome:
         agents = tuple(map(shown, self.hub.items(AGENT)))
         return objects_left((*_inventory(self.hub, self.spec.id), *agents))
 
@@ -301,7 +284,7 @@ def _endpoint(deployment: Object) -> str:
     return str((deployment.get("status") or {}).get("apiURL") or "")
 
 
-def _inventory(hub: Hub, cluster_id: uuid.UUID | None) -> tuple[SiteObject, ...]:
+def _inventory(hub: Hub, cluster_id: uuid.UUID | None) -> tuple[base.SiteObject, ...]:
     made = tuple(shown(found) for kind in SWEPT for found in hub.items(kind))
     rows = Host.objects.filter(site_id=hub.connection.site_id, state__in=HELD)
     if cluster_id is not None:
@@ -310,15 +293,15 @@ def _inventory(hub: Hub, cluster_id: uuid.UUID | None) -> tuple[SiteObject, ...]
     return (*made, *hosts)
 
 
-def _nodes(hub: Hub, hosts: list[Host]) -> tuple[ClusterNode, ...]:
+def _nodes(hub: Hub, hosts: list[Host]) -> tuple[base.ClusterNode, ...]:
     agents = agents_by_mac(hub)
     labels = [one["metadata"]["labels"] for one in hub.items(MACHINE)]
     releases = {one.get(SLOT, ""): one.get(RELEASE, "") for one in labels}
     return tuple(_node(host, agent_of(agents, host), releases.get(host.slot, "")) for host in hosts)
 
 
-def _node(host: Host, agent: Object | None, release: str) -> ClusterNode:
+def _node(host: Host, agent: Object | None, release: str) -> base.ClusterNode:
     reason = host.reason or ("it is being wiped" if host.state == HostState.WIPING else "")
-    reason = reason or agent_words(agent, day_one=False)
+    reason = reason or conditions.agent_words(agent, day_one=False)
     pool = "" if host.pool == CONTROL else host.pool
-    return ClusterNode(host.name, pool, release, ready=not reason, reason=reason)
+    return base.ClusterNode(host.name, pool, release, ready=not reason, reason=reason)

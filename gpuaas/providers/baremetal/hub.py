@@ -6,15 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuaas.core.ids import uuid_read
-from gpuaas.providers.baremetal.plan import (
-    CONFIG_MAP,
-    DEPLOYMENT,
-    IMAGE_SET,
-    INFRA_ENV,
-    INSTALL,
-    MACHINE,
-    NETWORK,
-)
+from gpuaas.providers.baremetal import plan
 from gpuaas.providers.base import Connection, SiteObject
 from gpuaas.providers.base.steps import object_not_ours
 from gpuaas.providers.kubeapi.client import Api, Object, shared
@@ -46,13 +38,13 @@ class Kind:
 
 _AGENT_INSTALL = "/apis/agent-install.openshift.io/v1beta1"
 KINDS = {
-    IMAGE_SET: Kind("/apis/hive.openshift.io/v1", "clusterimagesets", namespaced=False),
-    DEPLOYMENT: Kind("/apis/hive.openshift.io/v1", "clusterdeployments"),
-    INSTALL: Kind("/apis/extensions.hive.openshift.io/v1beta1", "agentclusterinstalls"),
-    INFRA_ENV: Kind(_AGENT_INSTALL, "infraenvs"),
-    NETWORK: Kind(_AGENT_INSTALL, "nmstateconfigs"),
-    MACHINE: Kind("/apis/metal3.io/v1alpha1", "baremetalhosts"),
-    CONFIG_MAP: Kind("/api/v1", "configmaps"),
+    plan.IMAGE_SET: Kind("/apis/hive.openshift.io/v1", "clusterimagesets", namespaced=False),
+    plan.DEPLOYMENT: Kind("/apis/hive.openshift.io/v1", "clusterdeployments"),
+    plan.INSTALL: Kind("/apis/extensions.hive.openshift.io/v1beta1", "agentclusterinstalls"),
+    plan.INFRA_ENV: Kind(_AGENT_INSTALL, "infraenvs"),
+    plan.NETWORK: Kind(_AGENT_INSTALL, "nmstateconfigs"),
+    plan.MACHINE: Kind("/apis/metal3.io/v1alpha1", "baremetalhosts"),
+    plan.CONFIG_MAP: Kind("/api/v1", "configmaps"),
     AGENT: Kind(_AGENT_INSTALL, "agents"),
 }
 

@@ -69,6 +69,7 @@ from gpuaas.providers.base.environments import (
 )
 from gpuaas.providers.base.jobs import (
     DEADLINE,
+    FILES_AT,
     JobCapability,
     JobPhase,
     Jobs,
@@ -136,6 +137,7 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "DEADLINE",
+    "FILES_AT",
     "STAGE_WORDS",
     "TENACIOUS",
     "Access",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from gpuaas.providers.base import workspace
 from gpuaas.providers.base.changes import (
     AdoptionStep,
     Difference,
@@ -17,19 +18,9 @@ from gpuaas.providers.base.signin import sign_in_of
 from gpuaas.providers.base.site import Check, DeviceReading, Inventory, NodeHealth
 from gpuaas.providers.base.steps import Change, Provisioner, StepOutcome, StepSpec
 from gpuaas.providers.base.usage import UsageEvent
-from gpuaas.providers.base.workspace import (
-    Access,
-    AccessKind,
-    FlavorAmount,
-    Member,
-    ObservedConsumer,
-    ObservedWorkspace,
-    WorkspaceRef,
-    WorkspaceSpec,
-)
 
 
-class Driver(Provisioner[WorkspaceSpec]):
+class Driver(Provisioner[workspace.WorkspaceSpec]):
     """Drives one site with workspaces. `changes`: the supported changes, each with its steps in order."""
 
     changes: ClassVar[Mapping[Change, tuple[StepSpec, ...]]]
@@ -54,27 +45,29 @@ class Driver(Provisioner[WorkspaceSpec]):
     def probe(self) -> Inventory:
         """The site's current inventory. Raises Unavailable or Unauthorized."""
 
-    def steps(self, change: Change, spec: WorkspaceSpec | None = None) -> tuple[StepSpec, ...]:
+    def steps(self, change: Change, spec: workspace.WorkspaceSpec | None = None) -> tuple[StepSpec, ...]:
         """The same for every workspace of the site, so the spec may be omitted."""
         del spec
         return self.changes[change]
 
     @abstractmethod
-    def observe(self, ref: WorkspaceRef) -> ObservedWorkspace:
+    def observe(self, ref: workspace.WorkspaceRef) -> workspace.ObservedWorkspace:
         """The workspace as the site has it; exists=False (not NotFound) if there is nothing."""
 
 
 class AccessCapability(ABC):
     """Drivers that give people short-lived personal credentials, all of one kind."""
 
-    access_kind: AccessKind
+    access_kind: workspace.AccessKind
 
     @abstractmethod
-    def issue_access(self, ref: WorkspaceRef, member: Member, *, lifetime: timedelta) -> Access:
+    def issue_access(
+        self, ref: workspace.WorkspaceRef, member: workspace.Member, *, lifetime: timedelta
+    ) -> workspace.Access:
         """A personal credential, valid for at most `lifetime`. Raises NotFound if the member has no access."""
 
     @abstractmethod
-    def revoke_access(self, ref: WorkspaceRef, member: Member) -> None:
+    def revoke_access(self, ref: workspace.WorkspaceRef, member: workspace.Member) -> None:
         """Revoke every credential issued to the member, who may request a new one. Idempotent."""
 
 
@@ -82,7 +75,7 @@ class SignInCapability(ABC):
     """Drivers at whose sites people can sign in with the site's own identity provider."""
 
     @abstractmethod
-    def sign_in_kubeconfig(self, ref: WorkspaceRef, member: Member) -> str:
+    def sign_in_kubeconfig(self, ref: workspace.WorkspaceRef, member: workspace.Member) -> str:
         """Contains no credential. Raises NotFound if the site has no sign-in or does not know the member."""
 
 
@@ -90,7 +83,7 @@ class OfferCapability(ABC):
     """Drivers at whose sites flavors must exist before anybody can request them."""
 
     @abstractmethod
-    def offers_set(self, sold: tuple[FlavorAmount, ...], retired: tuple[str, ...]) -> None:
+    def offers_set(self, sold: tuple[workspace.FlavorAmount, ...], retired: tuple[str, ...]) -> None:
         """Create every sold flavor, granted to nobody yet; delete retired ones (slugs) once nobody holds them."""
 
 
@@ -109,7 +102,7 @@ class WardenCapability(ABC):
     """Drivers at whose sites concurrent requests can briefly exceed a quota."""
 
     @abstractmethod
-    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+    def evict(self, workspace_name: str, consumer: workspace.ObservedConsumer, *, reason: str) -> bool:
         """Remove the consumer at once and record the reason where its owner sees it; False if it was already gone."""
 
 
@@ -117,7 +110,7 @@ class DriftCapability(ABC):
     """Drivers that can report drift without changing anything, and follow changes at the site."""
 
     @abstractmethod
-    def drift(self, spec: WorkspaceSpec) -> tuple[Difference, ...]:
+    def drift(self, spec: workspace.WorkspaceSpec) -> tuple[Difference, ...]:
         """The differences that the steps of a creation would repair now; writes nothing."""
 
     @abstractmethod
@@ -187,9 +180,9 @@ class AdoptionCapability(ABC):
         """What can be adopted, sorted by name; neither parts of the site itself nor existing workspaces."""
 
     @abstractmethod
-    def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
+    def adoption_plan(self, spec: workspace.WorkspaceSpec) -> tuple[AdoptionStep, ...]:
         """What `adopt` and a creation would do to `spec.external_name`; writes nothing."""
 
     @abstractmethod
-    def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
+    def adopt(self, spec: workspace.WorkspaceSpec) -> StepOutcome:
         """Mark it as this workspace's; the creation does the rest. Raises Permanent if it belongs to another workspace."""

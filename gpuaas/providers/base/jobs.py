@@ -14,8 +14,11 @@ from gpuaas.providers.base.workspace import WorkspaceRef
 @dataclass(frozen=True)
 class JobSpec:
     """name: of every object of it at the site. retries: how often it is started anew after it failed. deadline_seconds: after
-    which the site ends it, all its attempts together; None = never. volume: the name of a claim in the namespace, mounted at
-    `mount`; "" = none. resource_name: by which the site counts its GPUs, "" without any.
+    which the site ends it, all its attempts together; None = never. volumes: by the name of a claim in the namespace, where it is
+    mounted. resource_name: by which the site counts its GPUs, "" without any.
+
+    files: contents by name, such as credentials; the site mounts them at FILES_AT in this job alone, and keeps them for no longer
+    than the job. To end it needs their names alone.
 
     The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
 
@@ -39,8 +42,8 @@ class JobSpec:
     command: tuple[str, ...] = ()
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
-    volume: str = ""
-    mount: str = ""
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict, repr=False)
     tasks: int = 1
     at_once: int = 1
     together: bool = False
@@ -49,6 +52,7 @@ class JobSpec:
 
 
 DEADLINE = "DeadlineExceeded"  # the reason of what was ended at its deadline
+FILES_AT = "/run/gpuaas"
 TASKS_SEEN = 50  # details of tasks in one observation
 _FIRST = ("failed", "running", "waiting", "succeeded")
 
@@ -107,7 +111,7 @@ class Jobs(Provisioner[JobSpec]):
     of it exists, and that has been seen.
 
     Everything counts against the quota of the workspace, and is under the same guards as what its members make. Nothing of the
-    portal's secrets is in it. Where members use what it asks for, it waits, and says so.
+    portal's secrets is in it but the files of its spec. Where members use what it asks for, it waits, and says so.
     """
 
     @abstractmethod

@@ -6,24 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import (
-    Access,
-    Change,
-    ClusterAccessCapability,
-    ClusterDriver,
-    ClusterKind,
-    ClusterRef,
-    ClusterRevocationCapability,
-    ClusterSchemaCapability,
-    ClusterSignalsCapability,
-    ClusterSpec,
-    Member,
-    ObservedCluster,
-    PoolSignals,
-    SiteObject,
-    StepOutcome,
-    step_require,
-)
+from gpuaas.providers import base
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.clusterapi import (
@@ -44,65 +27,65 @@ from gpuaas.providers.kubeapi.client import Api, shared
 
 
 class ClusterApiDriver(
-    ClusterDriver,
-    ClusterAccessCapability,
-    ClusterRevocationCapability,
-    ClusterSchemaCapability,
-    ClusterSignalsCapability,
+    base.ClusterDriver,
+    base.ClusterAccessCapability,
+    base.ClusterRevocationCapability,
+    base.ClusterSchemaCapability,
+    base.ClusterSignalsCapability,
 ):
     name = "cluster-api"
-    kinds = frozenset({ClusterKind.KUBERNETES})
+    kinds = frozenset({base.ClusterKind.KUBERNETES})
     timeline = plan.ClusterApiTimeline
 
     @classmethod
-    def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
+    def settings_check(cls, kind: base.ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
 
-    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
-        return self._delete(spec, step) if change is Change.DELETE else self._make(change, spec, step)
+    def perform(self, change: base.Change, spec: base.ClusterSpec, step: str) -> base.StepOutcome:
+        return self._delete(spec, step) if change is base.Change.DELETE else self._make(change, spec, step)
 
-    def _delete(self, spec: ClusterSpec, step: str) -> StepOutcome:
-        do: dict[str, Callable[[], StepOutcome]] = {
+    def _delete(self, spec: base.ClusterSpec, step: str) -> base.StepOutcome:
+        do: dict[str, Callable[[], base.StepOutcome]] = {
             "access": lambda: self._revoke(spec.ref),
             "workers": lambda: deletion.workers(self._api, spec.ref),
             "control-plane": lambda: deletion.control_plane(self._api, spec.ref),
             "network": lambda: deletion.network(self._api, spec.ref),
             "gone": lambda: deletion.gone(self._api, spec.ref),
         }
-        way = step_require(do, step)
+        way = base.step_require(do, step)
         with evident(self.connection.site_slug, f"delete {step}"):
             return way()
 
-    def observe(self, ref: ClusterRef) -> ObservedCluster:
+    def observe(self, ref: base.ClusterRef) -> base.ObservedCluster:
         with evident(self.connection.site_slug, "observe"):
             cluster = site.cluster_find(self._api, ref)
             if cluster is None:
-                return ObservedCluster(exists=site.space_find(self._api, ref) is not None)
+                return base.ObservedCluster(exists=site.space_find(self._api, ref) is not None)
             seen = site.seen_of(self._api, ref, cluster)
         answers = conditions.status_of(cluster, "RemoteConnectionProbe") == "True"
         prefix = making.release_prefix(cluster)
-        return ObservedCluster(
+        return base.ObservedCluster(
             exists=True,
             endpoint=progress.address(cluster) if answers else "",
             nodes=tuple(making.node(one, prefix) for one in seen.machines),
         )
 
-    def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
+    def inventory(self, ref: base.ClusterRef | None = None) -> tuple[base.SiteObject, ...]:
         with evident(self.connection.site_slug, "inventory"):
             return sweep(self._api, ref)
 
-    def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
+    def access(self, spec: base.ClusterSpec, member: base.Member, *, lifetime: timedelta) -> base.Access:
         with evident(self.connection.site_slug, "access"):
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
             return cluster_access.issue(self._workload(spec.ref), spec.ref, member, lifetime=lifetime)
 
-    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+    def revoke(self, spec: base.ClusterSpec, member: base.Member) -> None:
         with evident(self.connection.site_slug, "revoke"):
             cluster_access.revoke(self._workload(spec.ref), spec.ref, member)
 
-    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+    def signals(self, spec: base.ClusterSpec) -> tuple[base.PoolSignals, ...]:
         with evident(self.connection.site_slug, "signals"):
             seen = site.look(self._api, spec.ref)
             progress.answering(seen)
@@ -117,18 +100,18 @@ class ClusterApiDriver(
     def _api(self) -> Api:
         return shared(str(self.connection.credentials.get("kubeconfig", "")))
 
-    def _workload(self, ref: ClusterRef) -> Api:
+    def _workload(self, ref: base.ClusterRef) -> Api:
         """With full rights in the cluster, for one call only."""
         return Api(site.admin_kubeconfig(self._api, ref))
 
-    def _revoke(self, ref: ClusterRef) -> StepOutcome:
+    def _revoke(self, ref: base.ClusterRef) -> base.StepOutcome:
         cluster = site.cluster_find(self._api, ref)
         if cluster is None or conditions.status_of(cluster, "RemoteConnectionProbe") != "True":
-            return StepOutcome(done=True, detail="nobody has access: no API answers")
+            return base.StepOutcome(done=True, detail="nobody has access: no API answers")
         revoked = cluster_access.revoke_if_it_answers(self._workload(ref), ref)
-        return StepOutcome(done=True, detail="" if revoked else "the API no longer answers")
+        return base.StepOutcome(done=True, detail="" if revoked else "the API no longer answers")
 
-    def _make(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+    def _make(self, change: base.Change, spec: base.ClusterSpec, step: str) -> base.StepOutcome:
         """A creation applies the spec in its first step; any other change applies it in every step, since it may differ."""
         settings = settings_read(spec.settings)
         pools = {f"{POOL_STEP}{pool.name}": pool for pool in spec.pools}
@@ -139,7 +122,7 @@ class ClusterApiDriver(
             if step == ORDER:
                 return making.order(self._api, spec, settings)
             seen = site.look(self._api, spec.ref)
-            if change is not Change.CREATE:
+            if change is not base.Change.CREATE:
                 making.apply(self._api, spec, settings)
                 seen = site.look(self._api, spec.ref)
             if addon:

@@ -5,16 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
-from gpuaas.providers.base import (
-    Change,
-    Connection,
-    EnvironmentSpec,
-    JobSpec,
-    StepOutcome,
-    StepSpec,
-    WorkspaceRef,
-    step_require,
-)
+from gpuaas.providers import base
 from gpuaas.providers.base.steps import Provisioner
 from gpuaas.providers.kubeapi import names, namespaces, pods, release
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -24,45 +15,45 @@ HOPELESS = {"ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "Create
 CONTAINER_SECURITY = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 LOG_BYTES = 200_000
 SHARED_MEMORY = "shared-memory"
-InsideSpec = EnvironmentSpec | JobSpec
-SpecT = TypeVar("SpecT", EnvironmentSpec, JobSpec)
+InsideSpec = base.EnvironmentSpec | base.JobSpec
+SpecT = TypeVar("SpecT", base.EnvironmentSpec, base.JobSpec)
 
 
 class Inside(Provisioner[SpecT]):
     """changes: with their steps. Where the namespace is gone, those of a deletion have nothing to do."""
 
     name = "kubernetes"
-    changes: ClassVar[Mapping[Change, tuple[StepSpec, ...]]]
+    changes: ClassVar[Mapping[base.Change, tuple[base.StepSpec, ...]]]
 
-    def __init__(self, connection: Connection, api: Api, *, chooses_users: bool) -> None:
+    def __init__(self, connection: base.Connection, api: Api, *, chooses_users: bool) -> None:
         super().__init__(connection)
         self._api, self._chooses_users = api, chooses_users
 
-    def steps(self, change: Change, spec: SpecT) -> tuple[StepSpec, ...]:
+    def steps(self, change: base.Change, spec: SpecT) -> tuple[base.StepSpec, ...]:
         del spec
         return self.changes[change]
 
-    def perform(self, change: Change, spec: SpecT, step: str) -> StepOutcome:
+    def perform(self, change: base.Change, spec: SpecT, step: str) -> base.StepOutcome:
         deeds = self.deeds()
-        do = step_require({each.key: deeds[each] for each in self.changes[change]}, step)
+        do = base.step_require({each.key: deeds[each] for each in self.changes[change]}, step)
         if is_there(self._api, spec.workspace):
             return do(spec)
-        if step in {each.key for each in self.changes[Change.DELETE]}:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
+        if step in {each.key for each in self.changes[base.Change.DELETE]}:
+            return base.StepOutcome(done=True, detail="nothing of it is at the site")
         raise NotFound(f"the namespace {spec.workspace.external_name} is not at the site")
 
     @abstractmethod
-    def deeds(self) -> Mapping[StepSpec, Callable[[SpecT], StepOutcome]]:
+    def deeds(self) -> Mapping[base.StepSpec, Callable[[SpecT], base.StepOutcome]]:
         """What each step does in the namespace."""
 
 
-def is_there(api: Api, workspace: WorkspaceRef) -> bool:
+def is_there(api: Api, workspace: base.WorkspaceRef) -> bool:
     """Whether its namespace is, and stays."""
     found = namespaces.only_ours(api, workspace.external_name, workspace.id)
     return found is not None and not namespaces.is_terminating(found)
 
 
-def path(workspace: WorkspaceRef, plural: str, group: str = "/api/v1") -> str:
+def path(workspace: base.WorkspaceRef, plural: str, group: str = "/api/v1") -> str:
     return f"{group}/namespaces/{workspace.external_name}/{plural}"
 
 

@@ -11,18 +11,7 @@ from datetime import timedelta
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused, Unavailable
 from gpuaas.core.ids import short
-from gpuaas.providers.base import (
-    Belongings,
-    Console,
-    MachineCapability,
-    MachineImage,
-    MachineOrder,
-    MachineStatus,
-    MachineVerb,
-    NoScreens,
-    ObservedMachine,
-    WorkspaceRef,
-)
+from gpuaas.providers import base
 from gpuaas.providers.openstack import (
     duplicates,
     inside,
@@ -54,17 +43,17 @@ USERS = {
 }
 
 # Nova's action, the status in which it is done, and prefixes of Nova's task states for it
-ACTIONS: dict[MachineVerb, tuple[Object, MachineStatus | None, tuple[str, ...]]] = {
-    MachineVerb.START: ({"os-start": None}, MachineStatus.RUNNING, ("powering-on",)),
-    MachineVerb.STOP: ({"os-stop": None}, MachineStatus.STOPPED, ("powering-off",)),
-    MachineVerb.RESTART: ({"reboot": {"type": "HARD"}}, None, ("reboot",)),
-    MachineVerb.SHELVE: ({"shelve": None}, MachineStatus.SHELVED, ("shelving",)),
-    MachineVerb.UNSHELVE: ({"unshelve": None}, MachineStatus.RUNNING, ("unshelving", "spawning")),
-    MachineVerb.REBUILD: ({}, None, ("rebuild",)),
+ACTIONS: dict[base.MachineVerb, tuple[Object, base.MachineStatus | None, tuple[str, ...]]] = {
+    base.MachineVerb.START: ({"os-start": None}, base.MachineStatus.RUNNING, ("powering-on",)),
+    base.MachineVerb.STOP: ({"os-stop": None}, base.MachineStatus.STOPPED, ("powering-off",)),
+    base.MachineVerb.RESTART: ({"reboot": {"type": "HARD"}}, None, ("reboot",)),
+    base.MachineVerb.SHELVE: ({"shelve": None}, base.MachineStatus.SHELVED, ("shelving",)),
+    base.MachineVerb.UNSHELVE: ({"unshelve": None}, base.MachineStatus.RUNNING, ("unshelving", "spawning")),
+    base.MachineVerb.REBUILD: ({}, None, ("rebuild",)),
 }
 
 
-class OpenStackMachines(MachineCapability):
+class OpenStackMachines(base.MachineCapability):
     """The machine verbs of the driver, which provides the cloud, its GPU classes and the domain."""
 
     @property
@@ -79,11 +68,11 @@ class OpenStackMachines(MachineCapability):
     @abstractmethod
     def _domain(self) -> str: ...
 
-    def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
+    def images(self, ref: base.WorkspaceRef) -> tuple[base.MachineImage, ...]:
         with closing(inside.enter(self._cloud, self._project(ref))) as own:
             rows = own.items("image", "/images", "images", status="active")
         found = [
-            MachineImage(
+            base.MachineImage(
                 id=row["id"],
                 name=row["name"] or row["id"],
                 disk_gib=max(int(row.get("min_disk") or 0), -(-int(row.get("virtual_size") or 0) // GIB)),
@@ -97,7 +86,7 @@ class OpenStackMachines(MachineCapability):
         ]
         return tuple(sorted(found, key=lambda image: (image.name, image.id)))
 
-    def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
+    def launch(self, ref: base.WorkspaceRef, order: base.MachineOrder) -> base.ObservedMachine:
         project = self._project(ref)
         marked = self._marked(project, order.id)
         lost = [row for row in marked if placing.is_lost(row)]
@@ -116,7 +105,7 @@ class OpenStackMachines(MachineCapability):
             self._cloud.delete("compute", f"/servers/{other['id']}")
         return machine_of(there[0], self._classes, {})
 
-    def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:
+    def machines(self, ref: base.WorkspaceRef) -> tuple[base.ObservedMachine, ...]:
         project = self._project_if_ours(ref)
         if project is None:
             return ()
@@ -127,11 +116,11 @@ class OpenStackMachines(MachineCapability):
         return tuple(machine_of(row, self._classes, images, lost=row["id"] in lost) for row in rows)
 
     def act(
-        self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
+        self, ref: base.WorkspaceRef, uid: str, verb: base.MachineVerb, *, action: uuid.UUID, image: str = ""
     ) -> None:
         project = self._project(ref)
         server = self._server(project, uid)
-        if verb is MachineVerb.DELETE:
+        if verb is base.MachineVerb.DELETE:
             self._cloud.delete("compute", f"/servers/{uid}")
             return
         body, goal, tasks = ACTIONS[verb]
@@ -142,14 +131,14 @@ class OpenStackMachines(MachineCapability):
             raise Unavailable(f"the cloud is busy with it ({task})", retry_after=2)
         if goal is not None and status_of(server) is goal:
             return
-        if verb is MachineVerb.REBUILD:
+        if verb is base.MachineVerb.REBUILD:
             if (server.get("metadata") or {}).get(names.ACTION) == str(action):
                 return
             body = _rebuild(server, action, image)
         with closing(inside.enter(self._cloud, project)) as own, _quota_in_words():
             own.post("compute", f"/servers/{uid}/action", body)
 
-    def console(self, ref: WorkspaceRef, uid: str) -> Console:
+    def console(self, ref: base.WorkspaceRef, uid: str) -> base.Console:
         project = self._project(ref)
         self._server(project, uid)
         body = {"remote_console": {"protocol": "vnc", "type": "novnc"}}
@@ -158,21 +147,21 @@ class OpenStackMachines(MachineCapability):
             try:
                 made = own.post("compute", f"/servers/{uid}/remote-consoles", body)
             except Permanent as error:
-                raise NoScreens("the site has no consoles: use ssh") from error
-        return Console(url=str(made["remote_console"]["url"]), expires_at=expires)
+                raise base.NoScreens("the site has no consoles: use ssh") from error
+        return base.Console(url=str(made["remote_console"]["url"]), expires_at=expires)
 
-    def belongings(self, ref: WorkspaceRef) -> Belongings:
+    def belongings(self, ref: base.WorkspaceRef) -> base.Belongings:
         return project_inventory.belongings(self._cloud, self._project_if_ours(ref))
 
     # -- within ------------------------------------------------------------------------------------------------------
 
-    def _project(self, ref: WorkspaceRef) -> Object:
+    def _project(self, ref: base.WorkspaceRef) -> Object:
         project = projects.own_project(self._cloud, ref.external_name, ref.id, domain=self._domain)
         if project is None:
             raise NotFound(f"{ref.external_name} is not at the site")
         return project
 
-    def _project_if_ours(self, ref: WorkspaceRef) -> Object | None:
+    def _project_if_ours(self, ref: base.WorkspaceRef) -> Object | None:
         project = projects.project_find(self._cloud, ref.external_name, domain=self._domain)
         return project if project is not None and projects.is_ours(project, ref.id) else None
 
@@ -205,7 +194,7 @@ class OpenStackMachines(MachineCapability):
         shown = [row for row in rows if row["visibility"] != "private" or row["owner"] == project["id"]]
         return {row["id"]: row["name"] or row["id"] for row in shown}
 
-    def _create(self, own: Cloud, project: Object, order: MachineOrder, lost: list[Object]) -> None:
+    def _create(self, own: Cloud, project: Object, order: base.MachineOrder, lost: list[Object]) -> None:
         """`lost`: what was created for the order before; of the order's cloud-init only they have a copy."""
         body: Object = {
             "name": order.name,
@@ -239,7 +228,7 @@ class OpenStackMachines(MachineCapability):
         found: Object = {"networks": [{"uuid": _ours(nets)}]}
         return {**found, "security_groups": [{"name": _ours(groups)}]} if groups else found
 
-    def _disks(self, order: MachineOrder) -> list[Object]:
+    def _disks(self, order: base.MachineOrder) -> list[Object]:
         if not self._cloud.has_volumes:
             raise Permanent("this site has no volumes: order the machine without one")
         root = {"uuid": order.image, "source_type": "image", "destination_type": "local", "boot_index": 0}
@@ -263,7 +252,7 @@ def _ours(rows: list[Object]) -> str:
     return str(next(filter(duplicates.is_made, rows), rows[0])["id"])
 
 
-def _flavor(own: Cloud, order: MachineOrder) -> str:
+def _flavor(own: Cloud, order: base.MachineOrder) -> str:
     wanted = names.FLAVOR.format(slug=order.flavor.slug)
     for row in own.items("compute", "/flavors/detail", "flavors"):
         if row["name"] == wanted:

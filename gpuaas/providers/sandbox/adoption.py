@@ -5,14 +5,7 @@ from collections.abc import Iterator
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
-from gpuaas.providers.base import (
-    AdoptionCapability,
-    AdoptionStep,
-    Connection,
-    ForeignWorkspace,
-    StepOutcome,
-    WorkspaceSpec,
-)
+from gpuaas.providers import base
 from gpuaas.providers.base.changes import blocking_check
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
@@ -22,23 +15,23 @@ SITES_OWN = ("kube-", "sandbox-")
 PLAIN = ("cpu", "memory", "storage")
 
 
-class SandboxAdoption(AdoptionCapability):
-    connection: Connection
+class SandboxAdoption(base.AdoptionCapability):
+    connection: base.Connection
     space: str
     consumers: str
 
-    def adoptable(self) -> tuple[ForeignWorkspace, ...]:
+    def adoptable(self) -> tuple[base.ForeignWorkspace, ...]:
         with call(self.connection, "adoptable"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
             rooms = site.namespaces.filter(owner=None, gone_at=None).order_by("name")
             return tuple(_foreign(room) for room in rooms if not _is_sites_own(room.name))
 
-    def adoption_plan(self, spec: WorkspaceSpec) -> tuple[AdoptionStep, ...]:
+    def adoption_plan(self, spec: base.WorkspaceSpec) -> tuple[base.AdoptionStep, ...]:
         with call(self.connection, "adoption_plan"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
             return tuple(self._plan(_room(site, spec), spec))
 
-    def adopt(self, spec: WorkspaceSpec) -> StepOutcome:
+    def adopt(self, spec: base.WorkspaceSpec) -> base.StepOutcome:
         with call(self.connection, "adopt"), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
             room = _room(site, spec)
@@ -48,17 +41,17 @@ class SandboxAdoption(AdoptionCapability):
                 room.save(update_fields=["owner"])
                 for pod in room.pods.all():
                     event_add(site, pod, at=clock.now())  # the watch has not reported them before
-            return StepOutcome(done=True, detail=f"{room.name} is this workspace's")
+            return base.StepOutcome(done=True, detail=f"{room.name} is this workspace's")
 
-    def _plan(self, room: SandboxNamespace, spec: WorkspaceSpec) -> Iterator[AdoptionStep]:
+    def _plan(self, room: SandboxNamespace, spec: base.WorkspaceSpec) -> Iterator[base.AdoptionStep]:
         name = f"{self.space.capitalize()}/{room.name}"
-        yield AdoptionStep(
+        yield base.AdoptionStep(
             name, "change", "becomes this workspace's and is pinned to the pools that are bought"
         )
-        yield AdoptionStep(name, "keep", "deleting the workspace later deletes it and everything in it")
+        yield base.AdoptionStep(name, "keep", "deleting the workspace later deletes it and everything in it")
         if room.quotas.exists():
             own = ", ".join(f"{row.resource}={row.wanted}" for row in room.quotas.all())
-            yield AdoptionStep(
+            yield base.AdoptionStep(
                 "Quota/own",
                 "remove",
                 f"its own quota ({own}) would conflict with the portal's",
@@ -66,7 +59,7 @@ class SandboxAdoption(AdoptionCapability):
             )
         bought = {gpu.resource_name: gpu.count for gpu in spec.gpus}
         limits = {**dict.fromkeys(spec.closed, 0), **bought, "cpu": spec.vcpus, "memory": spec.memory_gib}
-        yield AdoptionStep(
+        yield base.AdoptionStep(
             "Quota/gpuaas", "create", ", ".join(f"{key}={n}" for key, n in sorted(limits.items()))
         )
         live = list(room.pods.filter(finished_at=None).select_related("node"))
@@ -74,10 +67,10 @@ class SandboxAdoption(AdoptionCapability):
             if count > limits.get(resource, 0):
                 limit = limits.get(resource, 0)
                 detail = f"{count} of {resource} in use, {limit} would be bought"
-                yield AdoptionStep("Quota/gpuaas", "create", detail, blocking=True)
-        yield AdoptionStep("Network", "create", "isolated from other tenants")
+                yield base.AdoptionStep("Quota/gpuaas", "create", detail, blocking=True)
+        yield base.AdoptionStep("Network", "create", "isolated from other tenants")
         who = ", ".join(f"{member.name} ({member.role})" for member in spec.members) or "nobody"
-        yield AdoptionStep("Members", "create", who)
+        yield base.AdoptionStep("Members", "create", who)
         for pod in live:
             yield _consumer(f"{self.consumers.capitalize().removesuffix('s')}/{pod.name}", pod, spec)
 
@@ -86,7 +79,7 @@ def _is_sites_own(name: str) -> bool:
     return name == "default" or name.startswith(SITES_OWN)
 
 
-def _room(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
+def _room(site: SandboxSite, spec: base.WorkspaceSpec) -> SandboxNamespace:
     room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, gone_at=None).first()
     if room is None:
         raise NotFound(f"the site has no {spec.external_name}")
@@ -97,14 +90,14 @@ def _room(site: SandboxSite, spec: WorkspaceSpec) -> SandboxNamespace:
     return room
 
 
-def _foreign(room: SandboxNamespace) -> ForeignWorkspace:
+def _foreign(room: SandboxNamespace) -> base.ForeignWorkspace:
     live = list(room.pods.filter(finished_at=None).select_related("node"))
     placed: dict[str, Counter[str]] = {}
     for pod in live:
         if pod.node is not None and pod.gpus:
             placed.setdefault(pod.node.name, Counter())[pod.resource_name] += pod.gpus
     used = _used(live)
-    return ForeignWorkspace(
+    return base.ForeignWorkspace(
         external_name=room.name,
         created_at=min((pod.created_at for pod in live), default=clock.now()),
         gpus={name: count for name, count in used.items() if name not in PLAIN},
@@ -124,9 +117,9 @@ def _used(pods: list[SandboxPod]) -> Counter[str]:
     return used
 
 
-def _consumer(name: str, pod: SandboxPod, spec: WorkspaceSpec) -> AdoptionStep:
+def _consumer(name: str, pod: SandboxPod, spec: base.WorkspaceSpec) -> base.AdoptionStep:
     selectors = {gpu.resource_name: gpu.selector for gpu in spec.gpus}
     pin = selectors.get(pod.resource_name, {})
     if pod.node is not None and any(pod.node.labels.get(key) != value for key, value in pin.items()):
-        return AdoptionStep(name, "keep", f"runs outside the pool, on {pod.node.name}", blocking=True)
-    return AdoptionStep(name, "keep", "keeps running")
+        return base.AdoptionStep(name, "keep", f"runs outside the pool, on {pod.node.name}", blocking=True)
+    return base.AdoptionStep(name, "keep", "keeps running")

@@ -3,7 +3,7 @@
 import uuid
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.providers.base import ObservedVolume
 from gpuaas.providers.sandbox.dials import refuse_where_down, site_write
 from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
@@ -32,16 +32,6 @@ def claim_admit(room: SandboxNamespace, name: str, gib: int, storage_class: str 
     charge(room, f'persistentvolumeclaims "{name}"', made.charges)
     made.save(force_insert=True)
     return made
-
-
-def claim_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = "") -> None:
-    with site_write(site_id) as site:
-        refuse_where_down(site)
-        room = namespace_for(site, namespace, token)
-        found = room.claims.filter(name=name).first()
-        if found is None:
-            raise NotFound(f'persistentvolumeclaims "{name}" not found')
-        claim_end(found)
 
 
 def claim_end(claim: SandboxClaim) -> None:

@@ -51,3 +51,9 @@ class Inside(Provisioner[SpecT]):
                 site=site, name=ref.external_name, owner=ref.id, gone_at=None
             )
             yield site, rooms.first()
+
+
+def claim_missing(room: SandboxNamespace, spec: JobSpec) -> str:
+    """The first of a job's volumes that is not there."""
+    found = room.claims.filter(name__in=spec.volumes).values_list("name", flat=True) if spec.volumes else ()
+    return next((name for name in spec.volumes if name not in set(found)), "")

@@ -5,15 +5,7 @@ from collections.abc import Sequence
 
 from django.db.models import Q, Sum
 
-from gpuaas.providers.base import (
-    DeviceKind,
-    Inventory,
-    NodeTraits,
-    ObservedNode,
-    ObservedPool,
-    ObservedStorageClass,
-    SoldPool,
-)
+from gpuaas.providers import base
 from gpuaas.providers.contracts import kinds_apart
 from gpuaas.providers.sandbox import fitness
 from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace, SandboxNode, SandboxSite
@@ -23,33 +15,33 @@ _LIVE = Q(pods__finished_at=None)
 _FOREIGN = Q(pods__namespace__owner=None) & ~Q(pods__namespace__name__startswith=fitness.CHECKS)
 HELD = Sum("pods__gpus", filter=_LIVE, default=0)
 STORAGE_CLASSES = (
-    ObservedStorageClass("fast", "sandbox/flash"),
-    ObservedStorageClass("standard", "sandbox/disk", default=True),
+    base.ObservedStorageClass("fast", "sandbox/flash"),
+    base.ObservedStorageClass("standard", "sandbox/disk", default=True),
 )
 OTHERS = Sum("pods__gpus", filter=_LIVE & _FOREIGN, default=0)
 
 
-def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
+def inventory(site: SandboxSite, sold: Sequence[base.SoldPool] = ()) -> base.Inventory:
     """`sold`: as in Connection; nodes that its selector does not match take no work."""
     nodes = list(SandboxNode.objects.filter(site=site).annotate(held=HELD, others=OTHERS))
-    kinds = kinds_apart({_pair(node): DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
+    kinds = kinds_apart({_pair(node): base.DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
     contracts = {each.kind_slug: each for each in sold}
-    pools: dict[str, ObservedPool] = {}
+    pools: dict[str, base.ObservedPool] = {}
     for node in nodes:
         if node.kind:
             kind = kinds[_pair(node)]
             contract = contracts.get(kind.slug)
             selector = (contract.selector if contract else None) or _selector(node)
             arch = node.traits.get("arch", "")
-            pools.setdefault(kind.slug, ObservedPool(kind, node.resource_name, selector, arch=arch))
-    return Inventory(
+            pools.setdefault(kind.slug, base.ObservedPool(kind, node.resource_name, selector, arch=arch))
+    return base.Inventory(
         server_version="sandbox 1",
         pools=tuple(pools.values()),
         storage_classes=STORAGE_CLASSES,
         marked=_marked(site),
         names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
         nodes=tuple(
-            ObservedNode(
+            base.ObservedNode(
                 name=node.name,
                 kind_slug=kinds[_pair(node)].slug if node.kind else "",
                 capacity=node.capacity,
@@ -60,7 +52,7 @@ def inventory(site: SandboxSite, sold: Sequence[SoldPool] = ()) -> Inventory:
                 cordoned=node.cordoned,
                 reason=node.reason or closed,
                 unhealthy=node.capacity if closed else node.unhealthy,
-                traits=NodeTraits(**node.traits),
+                traits=base.NodeTraits(**node.traits),
                 others=node.others,
                 checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
@@ -85,7 +77,7 @@ def _selector(node: SandboxNode) -> dict[str, str]:
     return {PRODUCT: node.labels.get(PRODUCT, node.kind["product"])}
 
 
-def _out_of_reach(node: SandboxNode, contract: SoldPool | None) -> str:
+def _out_of_reach(node: SandboxNode, contract: base.SoldPool | None) -> str:
     labels = {**_selector(node), **node.labels}
     if contract is None or contract.selector.items() <= labels.items():
         return ""

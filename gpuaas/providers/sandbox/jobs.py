@@ -22,6 +22,7 @@ from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox import inside, tasks
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of, words_of
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
+from gpuaas.providers.sandbox.movers import moves_log, moves_of, moves_result, moves_seconds
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
 
@@ -62,6 +63,8 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
             f"$ {words_of(spec)}",
         ]
         passed = int(((pod.finished_at or clock.now()) - pod.scheduled_at).total_seconds())
+        if job is not None and job.moves:
+            return "\n".join(moves_log(job.moves, passed, done=pod.finished_at is not None)[-lines:])
         text += [
             f"{pod.scheduled_at + timedelta(seconds=each):%H:%M:%S} at work" for each in range(1, passed + 1)
         ]
@@ -72,7 +75,7 @@ def _start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutc
     if spec.tasks > 1:
         return tasks.start(site, room, spec, end=_stop)
     job, _ = SandboxJob.objects.get_or_create(
-        namespace=room, name=spec.name, defaults={"created_at": clock.now()}
+        namespace=room, name=spec.name, defaults={"created_at": clock.now(), "moves": moves_of(spec)}
     )
     _go(site, room, job, spec)
     return DONE
@@ -108,7 +111,7 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
         return
     again = not job.made
     if ended is not None:
-        again = _ended(job, spec, *result_of(spec))
+        again = _ended(job, spec, *(moves_result(job.moves) if job.moves else result_of(spec)))
     elif pod is None and job.made:
         again = _ended(job, spec, 137, "Evicted", "the site removed it")
     if again:
@@ -116,7 +119,12 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
 
 
 def _attempt(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> None:
-    wanted = SandboxPod(name=_pod_name(job), owner=owner_of(job), run_seconds=seconds_of(spec))
+    if missing := inside.claim_missing(room, spec):
+        job.detail = f'persistentvolumeclaim "{missing}" not found'
+        job.save(update_fields=["detail"])
+        return
+    seconds = moves_seconds(job.moves) if job.moves else seconds_of(spec)
+    wanted = SandboxPod(name=_pod_name(job), owner=owner_of(job), run_seconds=seconds)
     wanted.gpus, wanted.vcpus, wanted.memory_gib = spec.gpus, spec.vcpus, spec.memory_gib
     wanted.resource_name = spec.resource_name
     try:
@@ -157,8 +165,6 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         detail = pod.waiting_for or "it starts"
     elif pod is not None and MISSING in spec.image:
         reason, detail = "ImagePullBackOff", f"ImagePullBackOff: there is no image {spec.image}"
-    elif pod is not None and spec.volume and not room.claims.filter(name=spec.volume).exists():
-        detail = f'persistentvolumeclaim "{spec.volume}" not found'
     elif pod is not None:
         phase, detail = JobPhase.RUNNING, ""
     hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"

@@ -10,32 +10,18 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, NotFound, Permanent, QuotaRefused
 from gpuaas.core.ids import short
-from gpuaas.providers.base import (
-    AccessKind,
-    Belonging,
-    Belongings,
-    Console,
-    MachineCapability,
-    MachineImage,
-    MachineOrder,
-    MachineStatus,
-    MachineVerb,
-    NoScreens,
-    ObservedConsumer,
-    ObservedMachine,
-    WorkspaceRef,
-)
+from gpuaas.providers import base
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.driver import SandboxDriver, timeline
 from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import NO_GPU, pod_admit, pod_evict, pods_end
 from gpuaas.providers.sandbox.simulation import MACHINE, advance
 
-S, V = MachineStatus, MachineVerb
+S, V = base.MachineStatus, base.MachineVerb
 IMAGES = (
-    MachineImage("img-debian-12", "Debian 12", disk_gib=2, user="debian"),
-    MachineImage("img-rocky-9", "Rocky Linux 9 with CUDA", disk_gib=12, user="rocky"),
-    MachineImage("img-ubuntu-2404", "Ubuntu 24.04 with CUDA", disk_gib=16, user="ubuntu"),
+    base.MachineImage("img-debian-12", "Debian 12", disk_gib=2, user="debian"),
+    base.MachineImage("img-rocky-9", "Rocky Linux 9 with CUDA", disk_gib=12, user="rocky"),
+    base.MachineImage("img-ubuntu-2404", "Ubuntu 24.04 with CUDA", disk_gib=16, user="ubuntu"),
 )
 NO_HOST = "no host has enough free GPUs of this kind: delete it and try again later"
 GOALS = {V.START: "running", V.STOP: "stopped", V.SHELVE: "shelved", V.UNSHELVE: "running"}
@@ -51,22 +37,22 @@ SITE_STATUS = {
 }
 
 
-class SandboxCloudDriver(SandboxDriver, MachineCapability):
+class SandboxCloudDriver(SandboxDriver, base.MachineCapability):
     name = "sandbox-cloud"
-    access_kind = AccessKind.CLOUDS_YAML
+    access_kind = base.AccessKind.CLOUDS_YAML
     space, consumers = "project", "machines"
     changes = timeline(space, consumers)
 
-    def images(self, ref: WorkspaceRef) -> tuple[MachineImage, ...]:
+    def images(self, ref: base.WorkspaceRef) -> tuple[base.MachineImage, ...]:
         with self._room(ref, "images"):
             return IMAGES
 
-    def launch(self, ref: WorkspaceRef, order: MachineOrder) -> ObservedMachine:
+    def launch(self, ref: base.WorkspaceRef, order: base.MachineOrder) -> base.ObservedMachine:
         with self._room(ref, "launch") as (site, room):
             made = room.machines.filter(order=order.id).first() or _make(site, room, order)
             return observed(room, made)
 
-    def machines(self, ref: WorkspaceRef) -> tuple[ObservedMachine, ...]:
+    def machines(self, ref: base.WorkspaceRef) -> tuple[base.ObservedMachine, ...]:
         try:
             with self._room(ref, "machines") as (_, room):
                 return tuple(observed(room, each) for each in room.machines.all())
@@ -74,7 +60,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
             return ()
 
     def act(
-        self, ref: WorkspaceRef, uid: str, verb: MachineVerb, *, action: uuid.UUID, image: str = ""
+        self, ref: base.WorkspaceRef, uid: str, verb: base.MachineVerb, *, action: uuid.UUID, image: str = ""
     ) -> None:
         with self._room(ref, f"act:{verb.value}") as (site, room):
             machine = room.machines.filter(uid=uid).first()
@@ -86,27 +72,27 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
             else:
                 _change(site, room, machine, verb, action, image)
 
-    def console(self, ref: WorkspaceRef, uid: str) -> Console:
+    def console(self, ref: base.WorkspaceRef, uid: str) -> base.Console:
         with self._room(ref, "console") as (site, room):
             if not room.machines.filter(uid=uid).exists():
                 raise NotFound("this machine no longer exists at the site")
             if site.faults.get("screens"):
-                raise NoScreens("the site has no consoles: use ssh")
+                raise base.NoScreens("the site has no consoles: use ssh")
             url = f"https://console.{site.slug or 'sandbox'}.example/vnc?token={uuid.uuid4()}"
-            return Console(url=url, expires_at=clock.now() + timedelta(minutes=10))
+            return base.Console(url=url, expires_at=clock.now() + timedelta(minutes=10))
 
-    def belongings(self, ref: WorkspaceRef) -> Belongings:
+    def belongings(self, ref: base.WorkspaceRef) -> base.Belongings:
         items = tuple(
-            Belonging(kind, f"{kind}-{short(ref.id)}", "workspace", detail)
+            base.Belonging(kind, f"{kind}-{short(ref.id)}", "workspace", detail)
             for kind, detail in (("network", "active"), ("router", "active"), ("security group", "2 rules"))
         )
         try:
             with self._room(ref, "belongings"):
-                return Belongings(items=items, volumes_sold=False)
+                return base.Belongings(items=items, volumes_sold=False)
         except NotFound:
-            return Belongings(items=(), volumes_sold=False)
+            return base.Belongings(items=(), volumes_sold=False)
 
-    def evict(self, workspace_name: str, consumer: ObservedConsumer, *, reason: str) -> bool:
+    def evict(self, workspace_name: str, consumer: base.ObservedConsumer, *, reason: str) -> bool:
         """As at a real cloud the machine is shelved and keeps its disk."""
         machine, _, pod = consumer.uid.rpartition(":")
         with call(self.connection, "evict"), transaction.atomic():
@@ -116,7 +102,7 @@ class SandboxCloudDriver(SandboxDriver, MachineCapability):
         return gone
 
     @contextmanager
-    def _room(self, ref: WorkspaceRef, verb: str) -> Iterator[tuple[SandboxSite, SandboxNamespace]]:
+    def _room(self, ref: base.WorkspaceRef, verb: str) -> Iterator[tuple[SandboxSite, SandboxNamespace]]:
         with call(self.connection, verb), site_write(self.connection.site_id) as site:
             advance(site, now=clock.now())
             rooms = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id)
@@ -138,12 +124,12 @@ def machine_behind(
         return str(_admit(site, room, made).uid)
 
 
-def observed(room: SandboxNamespace, machine: SandboxMachine) -> ObservedMachine:
+def observed(room: SandboxNamespace, machine: SandboxMachine) -> base.ObservedMachine:
     status = _status(room, machine)
     if status is S.RUNNING and machine.launched_at is None:
         machine.launched_at = machine.moves_until
         machine.save(update_fields=["launched_at"])
-    return ObservedMachine(
+    return base.ObservedMachine(
         uid=str(machine.uid),
         order=machine.order,
         name=machine.name,
@@ -162,7 +148,7 @@ def observed(room: SandboxNamespace, machine: SandboxMachine) -> ObservedMachine
     )
 
 
-def _status(room: SandboxNamespace, machine: SandboxMachine) -> MachineStatus:
+def _status(room: SandboxNamespace, machine: SandboxMachine) -> base.MachineStatus:
     """A machine whose pod waits found no host; one whose pod is gone was suspended or lost its devices."""
     moving = machine.moves_until > clock.now()
     if moving:
@@ -183,7 +169,7 @@ def _fail(machine: SandboxMachine, pod: SandboxPod | None) -> None:
         machine.save(update_fields=["fault"])
 
 
-def _make(site: SandboxSite, room: SandboxNamespace, order: MachineOrder) -> SandboxMachine:
+def _make(site: SandboxSite, room: SandboxNamespace, order: base.MachineOrder) -> SandboxMachine:
     if order.image not in {image.id for image in IMAGES}:
         raise Permanent("the site has no such image")
     if order.volume_gib:
@@ -222,7 +208,7 @@ def _change(
     site: SandboxSite,
     room: SandboxNamespace,
     machine: SandboxMachine,
-    verb: MachineVerb,
+    verb: base.MachineVerb,
     action: uuid.UUID,
     image: str,
 ) -> None:

@@ -185,6 +185,7 @@ class SandboxPod(models.Model):
 class SandboxJob(models.Model):
     """A job of the portal's, which starts its attempts one after the other. made: whether the present one has its pod yet;
     outcome: a `JobPhase`, "" while it has not ended; detail: why it waits or has failed. tasks: of several, as tasks.py has them.
+    moves: what a mover of files copies, as movers.py has it.
     """
 
     namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="jobs")
@@ -196,6 +197,7 @@ class SandboxJob(models.Model):
     detail = models.CharField(max_length=300, blank=True)
     exit_code = models.IntegerField(null=True)
     tasks = models.JSONField(default=list, db_default=[], blank=True)
+    moves = models.JSONField(default=list, db_default=[], blank=True)
     created_at = models.DateTimeField()
 
     class Meta:

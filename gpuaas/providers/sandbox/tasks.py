@@ -23,6 +23,7 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of
+from gpuaas.providers.sandbox.inside import claim_missing
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -142,9 +143,9 @@ def _pods(room: SandboxNamespace, job: SandboxJob) -> dict[str, SandboxPod]:
 
 def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob:
     pods, here = _pods(room, job), MISSING not in spec.image
-    there = not spec.volume or room.claims.filter(name=spec.volume).exists()
+    missing = claim_missing(room, spec)
     tasks = [
-        _task(number, task, pods.get(pod_name(job, number)), starts=here and there)
+        _task(number, task, pods.get(pod_name(job, number)), starts=here and not missing)
         for number, task in enumerate(job.tasks)
     ]
     found = {
@@ -159,8 +160,8 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         phase, detail = JobPhase.RUNNING, ""
     elif not here:
         reason, detail = "ImagePullBackOff", f"ImagePullBackOff: there is no image {spec.image}"
-    elif not there:
-        detail = f'persistentvolumeclaim "{spec.volume}" not found'
+    elif missing:
+        detail = f'persistentvolumeclaim "{missing}" not found'
     elif not detail:
         detail = next((pod.waiting_for for pod in pods.values() if pod.waiting_for), "it starts")
     return ObservedJob(

@@ -6,24 +6,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
-from gpuaas.providers.base import (
-    Access,
-    Change,
-    ClusterAccessCapability,
-    ClusterDriver,
-    ClusterKind,
-    ClusterNamespaceCapability,
-    ClusterRef,
-    ClusterRevocationCapability,
-    ClusterSignalsCapability,
-    ClusterSpec,
-    Member,
-    ObservedCluster,
-    PoolSignals,
-    SiteObject,
-    StepOutcome,
-    step_require,
-)
+from gpuaas.providers import base
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP
 from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.kubeapi import cluster_access as people
@@ -38,59 +21,61 @@ from gpuaas.providers.vcluster.signals import signals
 from gpuaas.providers.vcluster.sweep import sweep
 from gpuaas.providers.vcluster.tenancy import ref_of, space_of
 
-Do = Callable[[], StepOutcome]
+Do = Callable[[], base.StepOutcome]
 
 
 class VirtualClusterDriver(
-    ClusterDriver,
-    ClusterAccessCapability,
-    ClusterRevocationCapability,
-    ClusterSignalsCapability,
-    ClusterNamespaceCapability,
+    base.ClusterDriver,
+    base.ClusterAccessCapability,
+    base.ClusterRevocationCapability,
+    base.ClusterSignalsCapability,
+    base.ClusterNamespaceCapability,
 ):
     """At a site of the driver kubernetes, with its credentials and options; a template's settings are `VirtualSettings`."""
 
     name = "vcluster"
-    kinds = frozenset({ClusterKind.KUBERNETES})
+    kinds = frozenset({base.ClusterKind.KUBERNETES})
     timeline = plan.VirtualTimeline
 
     @classmethod
-    def settings_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
+    def settings_check(cls, kind: base.ClusterKind, settings: Mapping[str, Any]) -> None:
         del kind
         settings_read(settings)
 
     @classmethod
-    def namespace(cls, ref: ClusterRef) -> str:
+    def namespace(cls, ref: base.ClusterRef) -> str:
         return names.space(ref.external_name)
 
-    def perform(self, change: Change, spec: ClusterSpec, step: str) -> StepOutcome:
+    def perform(self, change: base.Change, spec: base.ClusterSpec, step: str) -> base.StepOutcome:
         """A cluster that does not exist counts as suspended."""
-        do = step_require(self._removal(spec) if change is Change.DELETE else self._work(spec), step)
+        do = base.step_require(
+            self._removal(spec) if change is base.Change.DELETE else self._work(spec), step
+        )
         with evident(self.connection.site_slug, f"{change} {step}"):
-            if change is Change.SUSPEND and site.space_find(self._api, spec.ref) is None:
-                return StepOutcome(done=True, detail="nothing of it is at the site")
+            if change is base.Change.SUSPEND and site.space_find(self._api, spec.ref) is None:
+                return base.StepOutcome(done=True, detail="nothing of it is at the site")
             return do()
 
-    def observe(self, ref: ClusterRef) -> ObservedCluster:
+    def observe(self, ref: base.ClusterRef) -> base.ObservedCluster:
         with evident(self.connection.site_slug, "observe"):
             return site.observe(self._api, ref)
 
-    def inventory(self, ref: ClusterRef | None = None) -> tuple[SiteObject, ...]:
+    def inventory(self, ref: base.ClusterRef | None = None) -> tuple[base.SiteObject, ...]:
         with evident(self.connection.site_slug, "inventory"):
             return sweep(self._api, ref)
 
-    def access(self, spec: ClusterSpec, member: Member, *, lifetime: timedelta) -> Access:
+    def access(self, spec: base.ClusterSpec, member: base.Member, *, lifetime: timedelta) -> base.Access:
         with evident(self.connection.site_slug, "access"):
             return people.issue(self._inside(spec.ref), spec.ref, member, lifetime=lifetime)
 
-    def revoke(self, spec: ClusterSpec, member: Member) -> None:
+    def revoke(self, spec: base.ClusterSpec, member: base.Member) -> None:
         with evident(self.connection.site_slug, "revoke"):
             try:
                 people.revoke(self._inside(spec.ref), spec.ref, member)
             except NotFound:
                 return  # its API does not exist, so nobody has access
 
-    def signals(self, spec: ClusterSpec) -> tuple[PoolSignals, ...]:
+    def signals(self, spec: base.ClusterSpec) -> tuple[base.PoolSignals, ...]:
         with evident(self.connection.site_slug, "signals"):
             return signals(spec, self._inside(spec.ref).items("/api/v1/pods"))
 
@@ -102,36 +87,36 @@ class VirtualClusterDriver(
     def _recent(self) -> Recent:
         return Recent()
 
-    def _inside(self, ref: ClusterRef) -> Api:
+    def _inside(self, ref: base.ClusterRef) -> Api:
         return site.inside(self._api, ref)
 
-    def _ensure(self, spec: ClusterSpec) -> Ensure:
+    def _ensure(self, spec: base.ClusterSpec) -> Ensure:
         return Ensure(self._api, space_of(spec), Openings.read(self.connection.options), self._recent)
 
-    def _revoke(self, ref: ClusterRef) -> StepOutcome:
+    def _revoke(self, ref: base.ClusterRef) -> base.StepOutcome:
         """Revoke people's rights inside, then those of the syncer, which would create pods while they are being ended."""
         if site.space_find(self._api, ref) is None:
-            return StepOutcome(done=True, detail="nothing of it is at the site")
+            return base.StepOutcome(done=True, detail="nothing of it is at the site")
         try:
             revoked = people.revoke_if_it_answers(self._inside(ref), ref)
         except (NotFound, Unauthorized, Unavailable):
             revoked = False
         bindings = site.path(ref.external_name, "rolebindings", "/apis/rbac.authorization.k8s.io/v1")
         self._api.delete(f"{bindings}/{names.account(ref.external_name)}")
-        return StepOutcome(
+        return base.StepOutcome(
             done=True, detail="" if revoked else "its API does not answer, so nobody has access"
         )
 
-    def _removal(self, spec: ClusterSpec) -> dict[str, Do]:
+    def _removal(self, spec: base.ClusterSpec) -> dict[str, Do]:
         found: dict[str, Do] = {
             each.key: partial(self._release, spec.ref, each.key) for each in plan.DELETION
         }
         return found | {"access": partial(self._revoke, spec.ref)}
 
-    def _release(self, ref: ClusterRef, step: str) -> StepOutcome:
+    def _release(self, ref: base.ClusterRef, step: str) -> base.StepOutcome:
         return Release(self._api, ref_of(ref)).run(step)
 
-    def _work(self, spec: ClusterSpec) -> dict[str, Do]:
+    def _work(self, spec: base.ClusterSpec) -> dict[str, Do]:
         """The steps of all changes except deletion."""
         ensure, api = self._ensure(spec), self._api
         granted = partial(making.shares, api, spec, ensure)
@@ -149,15 +134,15 @@ class VirtualClusterDriver(
         found |= {f"{ADDON_STEP}{name}": partial(making.addon, api, spec, name) for name in spec.addons}
         return found
 
-    def _control(self, spec: ClusterSpec, ensure: Ensure) -> StepOutcome:
+    def _control(self, spec: base.ClusterSpec, ensure: Ensure) -> base.StepOutcome:
         """The control plane starts only when the quota is enforced."""
         confirmed = ensure.run("confirm")
         return making.control_plane(self._api, spec) if confirmed.done else confirmed
 
 
-def _all(ensure: Ensure, *names_of_steps: str) -> StepOutcome:
+def _all(ensure: Ensure, *names_of_steps: str) -> base.StepOutcome:
     """The first outcome that is not done, or the last."""
-    outcome = StepOutcome(done=True)
+    outcome = base.StepOutcome(done=True)
     for step in names_of_steps:
         outcome = ensure.run(step)
         if not outcome.done:

@@ -4,14 +4,7 @@ import base64
 from collections.abc import Mapping
 
 from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
-from gpuaas.providers.base import (
-    ClusterNode,
-    ClusterRef,
-    ClusterSpec,
-    ObservedCluster,
-    ObservedConsumer,
-    StepOutcome,
-)
+from gpuaas.providers import base
 from gpuaas.providers.kubeapi import names as site_names
 from gpuaas.providers.kubeapi import namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -24,7 +17,7 @@ OVER = "pods hold more GPUs than the pools have; the newest are ended"
 NOWHERE = "the cluster's API does not answer yet"
 
 
-def space_find(api: Api, ref: ClusterRef) -> Object | None:
+def space_find(api: Api, ref: base.ClusterRef) -> Object | None:
     """Its namespace; None if there is none, or if it is not ours."""
     return namespaces.only_ours(api, names.space(ref.external_name), ref.id)
 
@@ -33,14 +26,14 @@ def path(name: str, kind: str, group: str = "/api/v1") -> str:
     return f"{group}/namespaces/{names.space(name)}/{kind}"
 
 
-def observe(api: Api, ref: ClusterRef) -> ObservedCluster:
+def observe(api: Api, ref: base.ClusterRef) -> base.ObservedCluster:
     space = space_find(api, ref)
     if space is None:
-        return ObservedCluster(exists=False)
+        return base.ObservedCluster(exists=False)
     control = control_nodes(api, ref.external_name)
     answers = any(node.ready for node in control) and _secret(api, ref) is not None
     address = (space["metadata"].get("annotations") or {}).get(names.ADDRESS, "")
-    return ObservedCluster(
+    return base.ObservedCluster(
         exists=True,
         endpoint=f"https://{address}" if answers and address else "",
         nodes=(*control, *_workers(api, ref, shares_of(space))),
@@ -54,17 +47,17 @@ def enforced(api: Api, name: str) -> Mapping[str, str]:
     return status if status == spec else {}
 
 
-def control_nodes(api: Api, name: str) -> tuple[ClusterNode, ...]:
+def control_nodes(api: Api, name: str) -> tuple[base.ClusterNode, ...]:
     pods = api.items(path(name, "pods"), labelSelector=f"{names.CONTROL}={name}")
     return tuple(_control_node(pod) for pod in pods)
 
 
-def _control_node(pod: Object) -> ClusterNode:
+def _control_node(pod: Object) -> base.ClusterNode:
     metadata, status = pod["metadata"], pod.get("status") or {}
     conditions = {each["type"]: each for each in status.get("conditions") or []}
     going = "deletionTimestamp" in metadata
     ready = conditions.get("Ready", {}).get("status") == "True" and not going
-    return ClusterNode(
+    return base.ClusterNode(
         name=metadata["name"],
         pool="",
         release=metadata["labels"].get(RELEASE, ""),
@@ -89,7 +82,7 @@ def _reason(status: Object, conditions: Mapping[str, Object]) -> str:
     return "it is starting"
 
 
-def surplus(api: Api, name: str) -> list[ObservedConsumer]:
+def surplus(api: Api, name: str) -> list[base.ObservedConsumer]:
     """Consumers beyond the quota: the newest ones, so that the rest fits."""
     hard, found = enforced(api, name), consumers_of(api, names.space(name), {})
     holding = [one for one in found if one.gpus and one.started_at is not None and one.ended_at is None]
@@ -104,7 +97,7 @@ def surplus(api: Api, name: str) -> list[ObservedConsumer]:
     return beyond if hard else []
 
 
-def _workers(api: Api, ref: ClusterRef, shares: tuple[Share, ...]) -> tuple[ClusterNode, ...]:
+def _workers(api: Api, ref: base.ClusterRef, shares: tuple[Share, ...]) -> tuple[base.ClusterNode, ...]:
     """Each worker is a share of the quota. If the quota is too small for all of them, the first ones are not ready; if more is held
     than it allows, no worker with that resource name is ready."""
     hard = enforced(api, ref.external_name)
@@ -119,11 +112,11 @@ def _workers(api: Api, ref: ClusterRef, shares: tuple[Share, ...]) -> tuple[Clus
             if not given:
                 reason = f"the site's quota does not include its {share.gpus} × {share.resource_name}"
             name = f"{ref.external_name}-{share.pool}-{number}"
-            found.append(ClusterNode(name, share.pool, share.release, not reason, reason))
+            found.append(base.ClusterNode(name, share.pool, share.release, not reason, reason))
     return tuple(reversed(found))
 
 
-def control_settled(api: Api, spec: ClusterSpec) -> StepOutcome:
+def control_settled(api: Api, spec: base.ClusterSpec) -> base.StepOutcome:
     """Done when all pods of the StatefulSet match its spec."""
     found = api.find(f"{path(spec.external_name, 'statefulsets', '/apis/apps/v1')}/{spec.external_name}")
     if found is None:
@@ -133,12 +126,12 @@ def control_settled(api: Api, spec: ClusterSpec) -> StepOutcome:
     nodes = control_nodes(api, spec.external_name)
     right = [node for node in nodes if node.ready and node.release == spec.release]
     if current and status.get("updatedReplicas") == len(right) == len(nodes) == wanted:
-        return StepOutcome(done=True, detail=f"it runs {spec.release}")
+        return base.StepOutcome(done=True, detail=f"it runs {spec.release}")
     reason = next((node.reason for node in nodes if node.reason), "its pod is being created")
-    return StepOutcome(done=False, detail=reason)
+    return base.StepOutcome(done=False, detail=reason)
 
 
-def admin_kubeconfig(api: Api, ref: ClusterRef) -> str:
+def admin_kubeconfig(api: Api, ref: base.ClusterRef) -> str:
     """The one that the syncer wrote, with full rights in the virtual cluster, for the portal only. Raises NotFound."""
     found = _secret(api, ref)
     if found is None:
@@ -146,7 +139,7 @@ def admin_kubeconfig(api: Api, ref: ClusterRef) -> str:
     return base64.b64decode(found["data"]["config"]).decode()
 
 
-def _secret(api: Api, ref: ClusterRef) -> Object | None:
+def _secret(api: Api, ref: base.ClusterRef) -> Object | None:
     if space_find(api, ref) is None:
         return None
     name = names.kubeconfig_secret(ref.external_name)
@@ -154,15 +147,15 @@ def _secret(api: Api, ref: ClusterRef) -> Object | None:
     return found if found is not None and "config" in (found.get("data") or {}) else None
 
 
-def inside(api: Api, ref: ClusterRef) -> Api:
+def inside(api: Api, ref: base.ClusterRef) -> Api:
     """The virtual cluster's own API, for one call only."""
     return Api(admin_kubeconfig(api, ref))
 
 
-def answers(api: Api, ref: ClusterRef) -> StepOutcome:
+def answers(api: Api, ref: base.ClusterRef) -> base.StepOutcome:
     """Tested at the public address, as people use it."""
     try:
         version = inside(api, ref).get("/version")
     except (NotFound, Unavailable, Unauthorized) as error:
-        return StepOutcome(done=False, detail=f"the API does not answer yet: {error.message}")
-    return StepOutcome(done=True, detail=str(version.get("gitVersion", "")))
+        return base.StepOutcome(done=False, detail=f"the API does not answer yet: {error.message}")
+    return base.StepOutcome(done=True, detail=str(version.get("gitVersion", "")))

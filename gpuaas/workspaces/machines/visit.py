@@ -15,14 +15,7 @@ from gpuaas.core import claims, clock
 from gpuaas.core.claims import ClaimLost, claimed, in_words, retry_at
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import PASSING, GpuaasError, NotFound, Permanent
-from gpuaas.providers.base import (
-    MachineCapability,
-    MachineOrder,
-    MachineStatus,
-    MachineVerb,
-    NoScreens,
-    WorkspaceRef,
-)
+from gpuaas.providers import base
 from gpuaas.workspaces.machines import record
 from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.rows import screens_refused
@@ -45,7 +38,7 @@ def visit(workspace_id: uuid.UUID) -> bool:
 def _work(look: MachineLook) -> bool:
     workspace = Workspace.objects.select_related("project__organization", "site").get(pk=look.pk)
     driver = driver_of(workspace.site)
-    if workspace.state == WorkspaceState.DELETED or not isinstance(driver, MachineCapability):
+    if workspace.state == WorkspaceState.DELETED or not isinstance(driver, base.MachineCapability):
         record.closed(look, workspace)
         return True
     trouble = _Visit(look, workspace, driver).run()
@@ -58,9 +51,9 @@ def _failed(look: MachineLook, error: GpuaasError) -> None:
 
 
 class _Visit:
-    def __init__(self, look: MachineLook, workspace: Workspace, driver: MachineCapability) -> None:
+    def __init__(self, look: MachineLook, workspace: Workspace, driver: base.MachineCapability) -> None:
         self.look, self.workspace, self.driver = look, workspace, driver
-        self.ref: WorkspaceRef = ref_of(workspace)
+        self.ref: base.WorkspaceRef = ref_of(workspace)
         self.trouble: GpuaasError | None = None
 
     def run(self) -> GpuaasError | None:
@@ -78,7 +71,7 @@ class _Visit:
         seen = self.driver.machines(self.ref)
         record.observed(self.look, self.workspace, seen)
         self._screens(
-            [each.uid for each in seen if each.status is MachineStatus.RUNNING and each.uid not in ran]
+            [each.uid for each in seen if each.status is base.MachineStatus.RUNNING and each.uid not in ran]
         )
         if self.look.slow_at is None or self.look.slow_at <= clock.now() - SLOW_EVERY or self._ending:
             self._slow()
@@ -108,7 +101,7 @@ class _Visit:
         flavors = {flavor.slug: flavor for flavor in spec_of(self.workspace).flavors}
         if machine.flavor_slug not in flavors:
             raise Permanent(f"the workspace no longer has {machine.flavor_slug}")
-        order = MachineOrder(
+        order = base.MachineOrder(
             id=machine.pk,
             name=machine.name,
             flavor=flavors[machine.flavor_slug],
@@ -120,7 +113,7 @@ class _Visit:
         record.launched(self.look, machine, self.driver.launch(self.ref, order))
 
     def _act(self, machine: Machine) -> None:
-        verb = MachineVerb(machine.verb)
+        verb = base.MachineVerb(machine.verb)
         action = machine.verb_id or uuid.uuid4()
         try:
             self.driver.act(self.ref, machine.uid, verb, action=action, image=machine.verb_image)
@@ -134,7 +127,7 @@ class _Visit:
             return
         try:
             self.driver.console(self.ref, news[0])
-        except NoScreens:
+        except base.NoScreens:
             screens_refused(self.workspace.site_id)
         except GpuaasError:
             return  # whoever wants to see it finds out

@@ -11,16 +11,8 @@ from functools import partial
 from gpuaas.core import clock
 from gpuaas.core.backoff import delay
 from gpuaas.core.errors import GpuaasError, Unauthorized, Unavailable
+from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
-from gpuaas.lifecycle.visits import (
-    LEFTOVERS_AFTER,
-    RESTARTS_MAX,
-    Overtaken,
-    attempt,
-    soon,
-    step_perform,
-    visit,
-)
 from gpuaas.providers.base import TENACIOUS, Change, DriftCapability, Driver, MachineCapability, StepOutcome
 from gpuaas.workspaces.adoption_plan import ADOPT
 from gpuaas.workspaces.machines.services import machines_look
@@ -53,7 +45,7 @@ KNOWN = (Begin, Step, Observe)
 
 def run(workspace_id: uuid.UUID) -> None:
     """Brings one workspace as far as possible now. Safe to call at any time, in any number of processes."""
-    visit(WORKSPACE, workspace_id, lambda row: Visit(row).work())
+    visits.visit(WORKSPACE, workspace_id, lambda row: Visit(row).work())
 
 
 class Visit:
@@ -75,11 +67,11 @@ class Visit:
             try:
                 if not self._perform(job, actions):
                     return
-            except Overtaken:
+            except visits.Overtaken:
                 self.observed, job = None, None
             else:
                 job = job if isinstance(actions[0], KNOWN) else None
-        record.rest(job_load(self.row), soon())
+        record.rest(job_load(self.row), visits.soon())
 
     def _perform(self, job: Job, actions: tuple[Action, ...]) -> bool:
         """True = continue; False = the claim was released."""
@@ -88,7 +80,7 @@ class Visit:
         if not isinstance(actions[0], Step):
             call = partial(self._call, job, actions[0])
         about = {"workspace": str(job.row.pk), "action": type(self._doing).__name__}
-        return attempt(call, partial(self._refused, job), **about)
+        return visits.attempt(call, partial(self._refused, job), **about)
 
     def _refused(self, job: Job, error: GpuaasError) -> None:
         """Results so far are written first."""
@@ -125,7 +117,7 @@ class Visit:
             case Restart(reason=reason):
                 self._again(job, reason)
             case Wait(reason=reason):
-                record.waiting(job, reason, due_at=soon(job.waits_since))
+                record.waiting(job, reason, due_at=visits.soon(job.waits_since))
             case Rest(until=until):
                 record.rest(job, _jittered(until))
             case _:
@@ -161,7 +153,7 @@ class Visit:
         if outcome.done:
             line.done(step, outcome.detail)
         else:
-            line.wait(step, outcome.detail, due_at=soon(step.started_at))
+            line.wait(step, outcome.detail, due_at=visits.soon(step.started_at))
         return outcome.done
 
     def _observe(self, job: Job) -> None:
@@ -177,7 +169,7 @@ class Visit:
 
     def _again(self, job: Job, reason: str) -> None:
         last = job.steps[-1]
-        if last.refusals >= RESTARTS_MAX:
+        if last.refusals >= visits.RESTARTS_MAX:
             record.give_up(job, last, f"the site does not retain what was set: {reason}")
             return
         due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
@@ -208,7 +200,7 @@ class Visit:
             record.extend(job)
             outside_transaction()
             if not driver.perform(Change.CREATE, job.spec, step.key).done:
-                record.rest(job, soon(job.drifts.open.found_at if job.drifts.open else None))
+                record.rest(job, visits.soon(job.drifts.open.found_at if job.drifts.open else None))
                 return False
         if not safety:
             record.ensured(job)
@@ -222,14 +214,14 @@ class Visit:
             if not driver.perform(Change.DELETE, job.spec, step.key).done:
                 record.rest(job, clock.now() + timedelta(seconds=5))
                 return False
-        record.rest(job, clock.now() + LEFTOVERS_AFTER)
+        record.rest(job, clock.now() + visits.LEFTOVERS_AFTER)
         return False
 
 
 def _perform(driver: Driver, job: Job, action: Step) -> StepOutcome:
     if action.key == ADOPT.key:
         return adoption.perform(driver, job)
-    return step_perform(driver, action.change, job.spec, action.key)
+    return visits.step_perform(driver, action.change, job.spec, action.key)
 
 
 def refuse(job: Job, action: Action, error: GpuaasError) -> None:

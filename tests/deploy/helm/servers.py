@@ -4,7 +4,7 @@ import hashlib
 import tempfile
 from pathlib import Path
 
-from deploy.lab.commands import LIMIT_S, said
+from deploy.lab.commands import LIMIT_S, output_of
 from deploy.lab.files import CACHE
 from deploy.lab.locks import locked
 from deploy.lab.node import images
@@ -40,11 +40,11 @@ def unpacked(folder: Path) -> images.Image:
     root = folder / "root"
     root.mkdir()
     here = ("sh", "-c", 'cd "$0" && apt-get -qq -o APT::Sandbox::User=root download "$@"', str(folder))
-    said("apt-get", "-qq", "update")
-    said(*here, *PACKAGES)
+    output_of("apt-get", "-qq", "update")
+    output_of(*here, *PACKAGES)
     for package in sorted(folder.glob("*.deb")):
-        said("dpkg-deb", "--extract", str(package), str(root))
-    said("rm", "-rf", *(str(root / path) for path in LEFT_OUT))
+        output_of("dpkg-deb", "--extract", str(package), str(root))
+    output_of("rm", "-rf", *(str(root / path) for path in LEFT_OUT))
     for applet in ("sh", "cat", "mv", "rm", "sleep"):
         (root / "bin" / applet).symlink_to("busybox")
     (root / "tmp").mkdir(exist_ok=True)

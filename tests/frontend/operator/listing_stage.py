@@ -106,6 +106,7 @@ def environments_of(workspace: Workspace) -> str:
     for name in ("alpha", "beta"):
         environments.row_in(workspace, name)
         jobs.row_in(workspace, name)
+        jobs.credential_in(workspace, name)
     return str(jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"}).pk)
 
 

@@ -63,6 +63,50 @@ def test_a_check_that_the_next_key_overtakes_is_no_error(
     assert complaints == []
 
 
+def test_enter_sends_what_was_corrected_this_moment(chromium: Browser, address: str, alice: User) -> None:
+    page, _ = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/budgets/new/")
+    create = page.get_by_role("button", name="Create budget")
+    create.scroll_into_view_if_needed()
+    expect(create).to_be_disabled()
+    page.route("**/*check*", lambda route: None)  # no answer comes in time
+    page.locator("[name=amount]").fill("100")
+    page.locator("[name=name]").fill("stage")
+    expect(create).to_be_disabled()
+    page.keyboard.press("Enter")
+    expect(page.locator("body")).to_contain_text("Budget stage created")
+
+
+def test_a_check_without_an_answer_refuses_nothing(chromium: Browser, address: str, alice: User) -> None:
+    page, _ = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/budgets/new/")
+    create = page.get_by_role("button", name="Create budget")
+    create.scroll_into_view_if_needed()
+    expect(create).to_be_disabled()
+    page.route("**/*check*", lambda route: route.fulfill(status=500))
+    page.locator("[name=name]").fill("stage")
+    expect(create).to_be_enabled()
+    expect(page.locator("#why")).to_have_text("")
+
+
+def test_what_is_typed_before_the_script_runs_is_answered(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    page, _ = opened(context_for(chromium, address, alice))
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/assets/main*.js", hold)
+    with page.expect_request("**/assets/main*.js"):
+        page.goto(f"{address}/p/weather-lm/workspaces/", wait_until="commit")
+    page.locator("main input[type=search]").fill("era5-nowhere")
+    for route in held:
+        route.continue_()
+    expect(page.locator("main")).to_contain_text("No workspaces match")
+
+
 def test_a_token_and_a_project_in_its_dialog(chromium: Browser, address: str, alice: User) -> None:
     page, complaints = opened(context_for(chromium, address, alice))
     page.goto(f"{address}/p/weather-lm/tokens/")

@@ -43,6 +43,7 @@ def test_a_button(chromium: Browser, address: str, alice: User, workspace: Works
     page = context_for(chromium, address, alice).new_page()
     here = address + reverse("frontend:workspace", args=["weather-lm", workspace.pk])
     page.goto(here)
+    page.wait_for_load_state("networkidle")  # a part that is still fetched would sign in first
     page.get_by_role("button", name="Delete", exact=True).click()
     page.locator("#delete-name").fill(workspace.name)
     Session.objects.all().delete()

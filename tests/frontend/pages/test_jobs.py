@@ -260,3 +260,12 @@ def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, 
         assert any("tasks are 0 to 2" in str(each) for each in get_messages(refused.wsgi_request))
     form = alice_at.get(at("job_rerun", project, row.pk)).context["form"]
     assert [form[name].value() for name in ("tasks", "together", "at_once")] == [3, True, None]
+
+
+@pytest.mark.parametrize("task", ["3", "-1", "x", "²", "0000000001234", "0" * 5000])
+def test_an_address_of_no_task_shows_the_job(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project, task: str
+) -> None:
+    row = running(as_alice, room, tasks=3)
+    shown = words(alice_at.get(f"{at('job', project, row.pk)}?task={task}"))
+    assert "Log of task 0" in shown

@@ -81,6 +81,8 @@ POSTED = frozenset(
         "job_cancel",
         "job_delete",
         "job_follow",
+        "job_retry",
+        "data_credential_delete",
         "machine_act",
         "machine_delete",
         "machine_console",
@@ -122,6 +124,7 @@ SHAPES = (
     ("project", "environment"),
     ("project", "environment", "door_key"),
     ("project", "job"),
+    ("project", "credential"),
     ("project", "user"),
     ("project", "token"),
     ("project", "month"),
@@ -160,7 +163,7 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     if name.startswith("environment"):
         row = row_of(workspace)
         known |= {"kind": kind().slug, "environment": row.pk, "door_key": row.keys.get().pk}
-    if name.startswith("job"):
+    if name.startswith(("job", "data_credential")):
         known |= jobs.named(workspace)
     if name.startswith("cluster"):
         alice = actor_for(user=workspace.created_by)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.lab.commands import said
+from deploy.lab.commands import output_of
 from deploy.lab.node import Lab, LabError, cannot_run
 from deploy.lab.node.network import INTERFACES
 from tests.lab.fixtures import until
@@ -68,7 +68,7 @@ def test_a_second_lab_stands_beside_and_leaves_nothing(node_lab: Lab, tmp_path: 
 def test_a_start_that_was_cut_short_is_made_whole(node_lab: Lab, lost: str) -> None:
     """As by a kill at that very moment."""
     if lost == "the way to pods":
-        said("ip", "route", "delete", node_lab.network.pods)
+        output_of("ip", "route", "delete", node_lab.network.pods)
     else:
         (node_lab.state_dir / "run" / "node.json").unlink()
     node_lab.up()

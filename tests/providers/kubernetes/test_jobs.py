@@ -1,5 +1,6 @@
 """The Job of a job, what is read from it and its pods, and what its pods may not be."""
 
+import base64
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import Change, JobPhase, JobSpec, WorkspaceRef
+from gpuaas.providers.base import FILES_AT, Change, JobPhase, JobSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.attempts import CONTAINER
@@ -68,9 +69,25 @@ def test_nothing_of_the_portals_is_in_them_and_no_label_of_ours() -> None:
 
 
 def test_a_volume_is_mounted_where_it_was_asked_for() -> None:
-    spec = pod_spec(replace(SPEC, volume="data", mount="/data"))
+    spec = pod_spec(replace(SPEC, volumes={"data": "/data"}))
     assert {"name": "volume", "persistentVolumeClaim": {"claimName": "data"}} in spec["volumes"]
     assert {"name": "volume", "mountPath": "/data"} in spec["containers"][0]["volumeMounts"]
+
+
+def test_files_are_mounted_by_it_alone() -> None:
+    spec = replace(
+        SPEC, files={"rclone.conf": "secret"}, volumes={"data": "/volumes/0", "more": "/volumes/1"}
+    )
+    made = pod_spec(spec)
+    assert {"name": "files", "secret": {"secretName": SPEC.name, "defaultMode": 0o440}} in made["volumes"]
+    assert {"name": "files", "mountPath": FILES_AT, "readOnly": True} in made["containers"][0]["volumeMounts"]
+    claims = [
+        each["persistentVolumeClaim"]["claimName"]
+        for each in made["volumes"]
+        if "persistentVolumeClaim" in each
+    ]
+    assert claims == ["data", "more"]
+    assert "secret" not in str(job_of(spec)).replace("secretName", "").replace("'secret':", "")
 
 
 def test_openshift_chooses_the_account_itself() -> None:
@@ -206,6 +223,29 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
             f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}", {"metadata": {"labels": {names.JOB: None}}}
         )
     carry_out(site, Change.DELETE, spec)
+
+
+@pytest.mark.lab
+def test_its_files_are_a_secret_of_its_own_that_goes_with_it(room: Room) -> None:
+    """It is made again as often as it is asked for, also where the portal was killed after the job alone was made."""
+    spec = replace(
+        SPEC, workspace=room.ref, vcpus=1, memory_gib=1, gpus=0, resource_name="", files={"word": "sesame"}
+    )
+    site, secret = room.driver.jobs, f"{room.path('secrets')}/{spec.name}"
+    carry_out(site, Change.CREATE, spec)
+    made = room.admin.get(secret)
+    assert base64.b64decode(made["data"]["word"]) == b"sesame"
+    job = room.admin.get(f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}")
+    assert [each["uid"] for each in made["metadata"]["ownerReferences"]] == [job["metadata"]["uid"]]
+    with pytest.raises(Permanent, match="belong to the portal"):
+        room.tenant.merge(secret, {"metadata": {"labels": {names.JOB: None}}})
+    room.admin.delete(secret)
+    carry_out(site, Change.CREATE, spec)
+    assert room.admin.find(secret) is not None
+    forgotten = replace(spec, files={"word": ""})
+    carry_out(site, Change.SUSPEND, forgotten)
+    assert (room.admin.find(secret), site.observe(forgotten).phase) == (None, JobPhase.GONE)
+    carry_out(site, Change.DELETE, forgotten)
 
 
 @pytest.mark.lab

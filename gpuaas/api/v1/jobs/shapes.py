@@ -17,8 +17,9 @@ from gpuaas.jobs.order import (
     VARIABLES_MOST,
     WORDS_MOST,
 )
-from gpuaas.jobs.seen import ranges_of
-from gpuaas.jobs.states import JobState, TaskState
+from gpuaas.jobs.seen import moved_of, ranges_of
+from gpuaas.jobs.states import JobState, TaskState, Way
+from gpuaas.jobs.transfers import FOLDER_MOST, TRANSFERS_MOST, URL_MOST
 from gpuaas.workspaces.room import MOST
 
 # people and the API read the names; the values are the frame's
@@ -60,6 +61,26 @@ def _size(name: str, words: str) -> Whole:
 def _deadline() -> Whole:
     words = "Seconds after its start at the site at which it is ended, retries included; null: never."
     return Whole(required=False, allow_null=True, min_value=1, max_value=DEADLINE_MOST, help_text=words)
+
+
+class TransferInput(Input):
+    url = Text(
+        max_length=URL_MOST,
+        help_text="`s3://bucket/prefix`; of inputs also `https://…`, which names one file.",
+    )
+    credential = TextOrEmpty(
+        max_length=40, help_text="Name of a data credential of the project; empty for `https://…`."
+    )
+    volume = Text(max_length=253, help_text="Name of a volume of the workspace.")
+    folder = TextOrEmpty(
+        max_length=FOLDER_MOST, help_text="From the root of the volume, which is the default."
+    )
+
+
+def _transfers(words: str) -> serializers.ListField:
+    return serializers.ListField(
+        child=TransferInput(), required=False, max_length=TRANSFERS_MOST, help_text=words
+    )
 
 
 class JobRerunInput(Input):
@@ -104,12 +125,25 @@ class JobRerunInput(Input):
         required=False,
         help_text="All tasks start together, find one another by name, and one that fails ends the others. Default: false.",
     )
+    inputs = _transfers("Files that are moved to volumes before the job holds a GPU. Default: none.")
+    outputs = _transfers("Files that are moved from volumes after it has succeeded and has given all back.")
 
 
 class JobInput(JobRerunInput):
     workspace = serializers.UUIDField(help_text="Id of the workspace that it runs in.")
     name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; need not be unique.")
     image = Text(max_length=255, help_text="A container image.")
+
+
+class TransferOutput(Output):
+    url = serializers.CharField()
+    credential = serializers.CharField(allow_blank=True)
+    volume = serializers.CharField()
+    folder = serializers.CharField(allow_blank=True)
+    files = serializers.IntegerField(help_text="That were copied in the newest attempt.")
+    total_files = serializers.IntegerField(help_text="That it has to copy, as far as it knows.")
+    bytes = serializers.IntegerField()
+    total_bytes = serializers.IntegerField()
 
 
 class JobOutput(Output):
@@ -152,6 +186,8 @@ class JobOutput(Output):
     )
     tasks_succeeded = serializers.SerializerMethodField()
     tasks_failed = serializers.SerializerMethodField(help_text="Those that failed in their last attempt.")
+    inputs = serializers.SerializerMethodField()
+    outputs = serializers.SerializerMethodField()
     node = serializers.CharField(source="observed.node", default="", allow_blank=True)
     conditions = Conditions()
     created_by = serializers.CharField(source="created_by.username")
@@ -164,6 +200,14 @@ class JobOutput(Output):
     @extend_schema_field(serializers.ChoiceField(choices=STATES))
     def get_state(self, row: Job) -> str:
         return JobState(row.state).name.lower()
+
+    @extend_schema_field(TransferOutput(many=True))
+    def get_inputs(self, row: Job) -> list[dict[str, Any]]:
+        return moved_of(row, Way.IN)
+
+    @extend_schema_field(TransferOutput(many=True))
+    def get_outputs(self, row: Job) -> list[dict[str, Any]]:
+        return moved_of(row, Way.OUT)
 
     def get_tasks_running(self, row: Job) -> str:
         return ranges_of(row)[TaskState.RUNNING]

@@ -1,6 +1,6 @@
 """Addresses of jobs."""
 
-from gpuaas.api.v1.jobs import views
+from gpuaas.api.v1.jobs import credentials, views
 from gpuaas.api.v1.paths import PROJECT, tagged
 
 JOB = f"{PROJECT}/jobs/<uuid:job>"
@@ -12,5 +12,8 @@ job_urls = tagged(
     (f"{JOB}/cancel", views.JobCancelView, "job-cancel"),
     (f"{JOB}/rerun", views.JobRerunView, "job-rerun"),
     (f"{JOB}/log", views.JobLogView, "job-log"),
+    (f"{JOB}/retry", views.JobRetryView, "job-retry"),
     (f"{JOB}/tasks", views.JobTasksView, "job-tasks"),
+    (f"{PROJECT}/data-credentials", credentials.DataCredentialsView, "data-credentials"),
+    (f"{PROJECT}/data-credentials/<uuid:credential>", credentials.DataCredentialView, "data-credential"),
 )

@@ -51,8 +51,8 @@ class JobsView(JobView):
     @operation("job_create", "Submit a job", body=JobInput, accepted=JobOutput)
     @idempotent
     def post(self, request: Request, project: str) -> Response:
-        """It waits in the queue of its workspace until what it asks for is free, in the order of submission; `waiting` says for
-        what. Refused at once if the workspace is not ready, or has not bought as much."""
+        """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, in the order of
+        submission; `waiting` says for what. Refused at once if the workspace is not ready, or has not bought as much."""
         found = self.project(self.changes)
         asked = self.input(JobInput)
         workspace = self.workspace_in(found, asked.pop("workspace"))
@@ -90,6 +90,15 @@ class JobRerunView(JobView):
         asked = self.input(JobRerunInput)
         asked["gpu"] = asked["gpu"] or None
         return self.accepted(services.job_rerun(actor=self.actor, job=found, **asked))
+
+
+class JobRetryView(JobView):
+    @operation("job_retry", "Move the files of a job again", accepted=JobOutput, versioned=True)
+    @idempotent
+    def post(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """Of one that failed because its files could not be moved: what was copied stays, the rest is tried again, and the job
+        on. 409 for any other."""
+        return self.changed(services.job_retry)
 
 
 class JobLogView(JobView):

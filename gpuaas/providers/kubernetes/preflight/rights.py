@@ -43,6 +43,7 @@ RIGHTS = (
     Right("", "persistentvolumeclaims", "get create delete"),
     # jobs
     Right("batch", "jobs", "get create delete"),
+    Right("", "secrets", "create patch delete"),
     # members
     Right("", "serviceaccounts", "get list watch create patch delete deletecollection"),
     Right("", "serviceaccounts/token", "create"),

@@ -15,39 +15,12 @@ from functools import cached_property
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent, QuotaRefused
 from gpuaas.core.ids import uuid7
-from gpuaas.providers.base import (
-    ClusterSpec,
-    FlavorAmount,
-    NodePool,
-    NodeReport,
-    Stage,
-    StepOutcome,
-    boot_token,
-)
+from gpuaas.providers import base
 from gpuaas.providers.openstack import flavors, inside, names, placing, servers
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.clusters import health
 from gpuaas.providers.openstack.clusters import place as places
 from gpuaas.providers.openstack.clusters.guest import Guest, user_data
-from gpuaas.providers.openstack.clusters.health import (
-    BOOT,
-    CLUSTER,
-    FAILED_BOOT,
-    KIND,
-    OUTSIDE,
-    POOL,
-    RELEASE,
-    TOKEN,
-    UPGRADED,
-    begun_at,
-    boot_failed,
-    console_words,
-    fault,
-    is_going,
-    not_made,
-    pool_of,
-    report_of,
-    trouble,
-)
 from gpuaas.providers.openstack.clusters.place import Place
 from gpuaas.providers.openstack.clusters.plan import control_name, worker_name
 from gpuaas.providers.openstack.clusters.settings import BOOT_MINUTES
@@ -61,12 +34,12 @@ class Machine:
 
     name: str
     release: str
-    flavor: FlavorAmount
-    pool: NodePool | None = None
+    flavor: base.FlavorAmount
+    pool: base.NodePool | None = None
     address: str = ""
 
 
-def wanted_heads(spec: ClusterSpec) -> list[Machine]:
+def wanted_heads(spec: base.ClusterSpec) -> list[Machine]:
     flavor = places.control_flavor(spec)
     return [
         Machine(control_name(spec, each), spec.release, flavor, address=places.control_address(each))
@@ -74,7 +47,7 @@ def wanted_heads(spec: ClusterSpec) -> list[Machine]:
     ]
 
 
-def wanted_workers(spec: ClusterSpec, pool: NodePool) -> list[Machine]:
+def wanted_workers(spec: base.ClusterSpec, pool: base.NodePool) -> list[Machine]:
     numbers = range(1, pool.flavor.count + 1)
     return [Machine(worker_name(spec, pool, each), pool.release, pool.flavor, pool) for each in numbers]
 
@@ -82,7 +55,7 @@ def wanted_workers(spec: ClusterSpec, pool: NodePool) -> list[Machine]:
 @dataclass(frozen=True)
 class Nodes:
     cloud: Cloud
-    spec: ClusterSpec
+    spec: base.ClusterSpec
     place: Place
 
     @cached_property
@@ -91,7 +64,7 @@ class Nodes:
         found = servers.of_project(self.cloud, self.place.require()["id"])
         return sorted(found, key=lambda row: (row["created"], row["id"]))
 
-    def bring(self, pool: str, wanted: Sequence[Machine]) -> StepOutcome:
+    def bring(self, pool: str, wanted: Sequence[Machine]) -> base.StepOutcome:
         """One reconciliation of a pool."""
         present, going = self._sort_out(pool, {machine.name for machine in wanted})
         again = self._replaced(present)
@@ -108,7 +81,9 @@ class Nodes:
         if self.spec.spans:
             self._lead(row for row in present.values() if row not in broken)
         if going or broken:
-            return StepOutcome(done=False, detail=f"{len(going) + len(broken)} machines are being deleted")
+            return base.StepOutcome(
+                done=False, detail=f"{len(going) + len(broken)} machines are being deleted"
+            )
         if missing:
             return self._make(missing, len(wanted), again)
         return self._settle(present, wanted)
@@ -118,9 +93,9 @@ class Nodes:
         present: dict[str, Object] = {}
         going = []
         for server in self._there:
-            if pool_of(server) != pool:
+            if health.pool_of(server) != pool:
                 continue
-            if is_going(server) or server["name"] not in wanted or server["name"] in present:
+            if health.is_going(server) or server["name"] not in wanted or server["name"] in present:
                 going.append(server)
             else:
                 present[server["name"]] = server
@@ -150,15 +125,18 @@ class Nodes:
         """Raises why Nova could not create it, after deleting it, or once per boot why the boot failed."""
         if server["status"] == "ERROR" and not server.get("OS-SRV-USG:launched_at"):
             servers.remove(self.cloud, server)
-            raise not_made(server, pool)
+            raise health.not_made(server, pool)
         if server["status"] == "ERROR" and self._is_irreplaceable(server):
             raise self._head_broken(server)
-        report, boot = report_of(server, self.spec.boots), str(server["metadata"].get(BOOT))
-        failed = report is not None and report.stage is Stage.FAILED
-        if not (failed or self._is_overdue(server, report)) or server["metadata"].get(FAILED_BOOT) == boot:
+        report, boot = health.report_of(server, self.spec.boots), str(server["metadata"].get(health.BOOT))
+        failed = report is not None and report.stage is base.Stage.FAILED
+        if (
+            not (failed or self._is_overdue(server, report))
+            or server["metadata"].get(health.FAILED_BOOT) == boot
+        ):
             return
-        self._note(server, {FAILED_BOOT: boot})
-        raise boot_failed(server, report) if report and failed else self._silent(server, report)
+        self._note(server, {health.FAILED_BOOT: boot})
+        raise health.boot_failed(server, report) if report and failed else self._silent(server, report)
 
     def _is_lost(self, server: Object) -> bool:
         """Whether to recreate it: it is in ERROR, its boot failed and that was raised, or its address changed."""
@@ -167,17 +145,17 @@ class Nodes:
         failed = self._boot_failed(server)
         if failed and self._is_irreplaceable(server):
             return False
-        return server["status"] == "ERROR" or bool(failed and trouble(server, self.spec.boots))
+        return server["status"] == "ERROR" or bool(failed and health.trouble(server, self.spec.boots))
 
     def _boot_failed(self, server: Object) -> bool:
         """Whether the failure of its current boot was raised already."""
         marks = server["metadata"]
-        return FAILED_BOOT in marks and marks[FAILED_BOOT] == marks.get(BOOT)
+        return health.FAILED_BOOT in marks and marks[health.FAILED_BOOT] == marks.get(health.BOOT)
 
     def _has_moved(self, server: Object) -> bool:
         """Whether somebody removed a worker's address, at which others expect it. A head is never recreated for that."""
-        expected = server["metadata"].get(OUTSIDE)
-        if not expected or not pool_of(server):
+        expected = server["metadata"].get(health.OUTSIDE)
+        if not expected or not health.pool_of(server):
             return False
         found = self._addresses.get(server["name"])
         return found is None or found["floating_ip_address"] != expected
@@ -188,18 +166,18 @@ class Nodes:
 
     def _is_irreplaceable(self, server: Object) -> bool:
         """A head that was once ready: it holds the cluster's state."""
-        report = report_of(server, self.spec.boots)
-        ready = report is not None and report.stage is Stage.READY
-        return not pool_of(server) and (ready or UPGRADED in server["metadata"])
+        report = health.report_of(server, self.spec.boots)
+        ready = report is not None and report.stage is base.Stage.READY
+        return not health.pool_of(server) and (ready or health.UPGRADED in server["metadata"])
 
-    def _is_overdue(self, server: Object, report: NodeReport | None) -> bool:
+    def _is_overdue(self, server: Object, report: base.NodeReport | None) -> bool:
         if server["status"] not in {"ACTIVE", "BUILD"} or (report and report.stage.is_last):
             return False
         minutes = int(self.spec.settings.get("boot_minutes") or BOOT_MINUTES)
-        begun = begun_at(server)
+        begun = health.begun_at(server)
         return begun is None or clock.now() - begun > timedelta(minutes=minutes)
 
-    def _silent(self, server: Object, report: NodeReport | None) -> Permanent:
+    def _silent(self, server: Object, report: base.NodeReport | None) -> Permanent:
         minutes = int(self.spec.settings.get("boot_minutes") or BOOT_MINUTES)
         reached = f"the last stage that it reported is {report.stage}" if report else "it never reported"
         return Permanent(
@@ -207,7 +185,7 @@ class Nodes:
             detail={
                 "evidence": [
                     f"{server['name']}: Nova reports {server['status']}; {reached}",
-                    *(f"{server['name']}: {words}" for words in console_words(self.cloud, server)),
+                    *(f"{server['name']}: {words}" for words in health.console_words(self.cloud, server)),
                 ],
                 "next": f"Check on its console whether it can reach {self.spec.boots.url} and its packages, then retry: it is "
                 "recreated. Templates that need more time can set boot_minutes.",
@@ -218,7 +196,7 @@ class Nodes:
         return Permanent(
             f"{server['name']}, the head, is broken at the site",
             detail={
-                "evidence": [f"{server['name']}: {server['status']} {fault(server)}".strip()],
+                "evidence": [f"{server['name']}: {server['status']} {health.fault(server)}".strip()],
                 "next": f"It holds the cluster's state, so it is not recreated. An operator can try to restart it (openstack "
                 f"server reboot --hard {server['id']}); then retry.",
             },
@@ -228,7 +206,7 @@ class Nodes:
 
     def _make(
         self, missing: Sequence[Machine], wanted: int, again: Mapping[str, dict[str, str]]
-    ) -> StepOutcome:
+    ) -> base.StepOutcome:
         if self.spec.is_burst and self.spec.join is None:
             raise Permanent("workers at a burst site need the join token of the cluster's own site")
         project, network = self.place.require(), self.place.network()
@@ -255,9 +233,11 @@ class Nodes:
                     own.post("compute", "/servers", {"server": body})
         except QuotaRefused as error:
             if again:
-                return StepOutcome(done=False, detail="machines that could not be placed are being deleted")
+                return base.StepOutcome(
+                    done=False, detail="machines that could not be placed are being deleted"
+                )
             raise places.over_quota(error) from error
-        return StepOutcome(
+        return base.StepOutcome(
             done=False, detail=f"{wanted - len(missing)} of {wanted} machines exist; Nova is creating more"
         )
 
@@ -286,46 +266,49 @@ class Nodes:
         )
 
     def _token(self, name: str, boot: uuid.UUID) -> str:
-        return boot_token(self.spec.boots.seed, cluster=self.spec.id, node=name, boot=boot)
+        return base.boot_token(self.spec.boots.seed, cluster=self.spec.id, node=name, boot=boot)
 
     def _marks(self, machine: Machine, boot: uuid.UUID, outside: str) -> dict[str, str]:
         return {
-            CLUSTER: str(self.spec.id),
-            KIND: self.spec.kind.value,
-            POOL: machine.pool.name if machine.pool else "",
-            RELEASE: machine.release,
-            BOOT: boot.hex,
-            **({OUTSIDE: outside} if outside else {}),
+            health.CLUSTER: str(self.spec.id),
+            health.KIND: self.spec.kind.value,
+            health.POOL: machine.pool.name if machine.pool else "",
+            health.RELEASE: machine.release,
+            health.BOOT: boot.hex,
+            **({health.OUTSIDE: outside} if outside else {}),
         }
 
-    def _settle(self, present: dict[str, Object], wanted: Sequence[Machine]) -> StepOutcome:
+    def _settle(self, present: dict[str, Object], wanted: Sequence[Machine]) -> base.StepOutcome:
         """Upgrades through metadata, which machines read each minute: one at a time, while all others are ready."""
         for machine in wanted:
             self._start_if_stopped(present[machine.name])
-        waiting = [row for row in present.values() if trouble(row, self.spec.boots)]
+        waiting = [row for row in present.values() if health.trouble(row, self.spec.boots)]
         for row in waiting:
             if self._boot_failed(row):
-                self._boot_again(row, str(row["metadata"][RELEASE]))
+                self._boot_again(row, str(row["metadata"][health.RELEASE]))
         if waiting:
-            first = f"{waiting[0]['name']}: {trouble(waiting[0], self.spec.boots)}"
+            first = f"{waiting[0]['name']}: {health.trouble(waiting[0], self.spec.boots)}"
             detail = f"{len(wanted) - len(waiting)} of {len(wanted)} machines are ready; {first}"
-            return StepOutcome(done=False, detail=detail)
-        behind = [one for one in wanted if present[one.name]["metadata"].get(RELEASE) != one.release]
+            return base.StepOutcome(done=False, detail=detail)
+        behind = [one for one in wanted if present[one.name]["metadata"].get(health.RELEASE) != one.release]
         if behind:
             self._boot_again(present[behind[0].name], behind[0].release)
             left = len(behind) - 1
-            return StepOutcome(
+            return base.StepOutcome(
                 done=False, detail=f"{behind[0].name} is being upgraded to {behind[0].release}; {left} left"
             )
         if not wanted:
-            return StepOutcome(done=True, detail="no workers")
-        return StepOutcome(done=True, detail=f"{len(wanted)} machines run {wanted[0].release}")
+            return base.StepOutcome(done=True, detail="no workers")
+        return base.StepOutcome(done=True, detail=f"{len(wanted)} machines run {wanted[0].release}")
 
     def _boot_again(self, server: Object, release: str) -> None:
         """Another boot of the same machine, with a new token, in one write."""
         boot = uuid7()
         token = self._token(server["name"], boot)
-        self._note(server, {RELEASE: release, BOOT: boot.hex, TOKEN: token, UPGRADED: "yes"})
+        self._note(
+            server,
+            {health.RELEASE: release, health.BOOT: boot.hex, health.TOKEN: token, health.UPGRADED: "yes"},
+        )
 
     def _start_if_stopped(self, server: Object) -> None:
         if server["status"] == "SHUTOFF" and not server.get("OS-EXT-STS:task_state"):
@@ -344,7 +327,7 @@ class Nodes:
             )
         return str(max(rows, key=lambda row: (row.get("created_at") or "", row["id"]))["id"])
 
-    def _flavor(self, flavor: FlavorAmount) -> str:
+    def _flavor(self, flavor: base.FlavorAmount) -> str:
         name = names.FLAVOR.format(slug=flavor.slug)
         for row in flavors.all_flavors(self.cloud):
             if row["name"] == name:
@@ -356,7 +339,7 @@ class Nodes:
     def head(self) -> Object | None:
         """The first head, to which the cluster's address leads."""
         name = control_name(self.spec, 1)
-        return next((row for row in self._there if row["name"] == name and not is_going(row)), None)
+        return next((row for row in self._there if row["name"] == name and not health.is_going(row)), None)
 
     def _wanted(self) -> Iterator[Machine]:
         yield from wanted_heads(self.spec)
@@ -368,7 +351,9 @@ class Nodes:
         there = {row["name"]: row for row in self._there}
         for machine in self._wanted():
             reason = (
-                trouble(there[machine.name], self.spec.boots) if machine.name in there else "it is missing"
+                health.trouble(there[machine.name], self.spec.boots)
+                if machine.name in there
+                else "it is missing"
             )
             if reason:
                 yield f"{machine.name}: {reason}"

@@ -10,15 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
-from gpuaas.providers.base import (
-    ClusterKind,
-    ClusterRef,
-    ClusterSpec,
-    FlavorAmount,
-    GpuAmount,
-    StepOutcome,
-    WorkspaceSpec,
-)
+from gpuaas.providers import base
 from gpuaas.providers.openstack import flavors, inside, limits, names, networks, projects
 from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
@@ -30,7 +22,7 @@ CIDR = "10.0.0.0/16"
 LENT = ("10.0.1.0", "10.0.255.254")
 # burst sites have their own networks in here, so that no two machines of a cluster have the same address
 ELSEWHERE, PREFIX = ipaddress.ip_network("10.128.0.0/9"), 18
-PORTS = {ClusterKind.KUBERNETES: 6443, ClusterKind.SLURM: 22}
+PORTS = {base.ClusterKind.KUBERNETES: 6443, base.ClusterKind.SLURM: 22}
 MESH_PORT = 51820  # of k3s' WireGuard; it answers only to keys of the cluster
 SPARE_PORTS = 3  # of the router, of DHCP, and of the address
 
@@ -46,23 +38,23 @@ def cidr_elsewhere(site: uuid.UUID) -> str:
     return f"{ELSEWHERE.network_address + number * width}/{PREFIX}"
 
 
-def control_flavor(spec: ClusterSpec) -> FlavorAmount:
+def control_flavor(spec: base.ClusterSpec) -> base.FlavorAmount:
     sizes = spec.control_plane
     slug = f"control-{sizes.vcpus}-{sizes.memory_gib}-{sizes.disk_gib}"
-    return FlavorAmount(slug, sizes.count, 0, sizes.vcpus, sizes.memory_gib, sizes.disk_gib, "")
+    return base.FlavorAmount(slug, sizes.count, 0, sizes.vcpus, sizes.memory_gib, sizes.disk_gib, "")
 
 
-def as_workspace(spec: ClusterSpec) -> WorkspaceSpec:
+def as_workspace(spec: base.ClusterSpec) -> base.WorkspaceSpec:
     """Its resources as a WorkspaceSpec, so that limits and flavors use the same code."""
     heads = () if spec.is_burst else (control_flavor(spec),)
     sold = (*heads, *(pool.flavor for pool in spec.pools))
     workers = [pool.flavor for pool in spec.pools if pool.flavor.count and pool.flavor.gpus]
-    return WorkspaceSpec(
+    return base.WorkspaceSpec(
         id=spec.id,
         external_name=spec.external_name,
         project_slug=spec.project_slug,
         organization_slug=spec.organization_slug,
-        gpus=tuple(GpuAmount(one.resource_name, one.count * one.gpus, one.selector) for one in workers),
+        gpus=tuple(base.GpuAmount(one.resource_name, one.count * one.gpus, one.selector) for one in workers),
         vcpus=sum(one.vcpus * one.count for one in sold),
         memory_gib=sum(one.memory_gib * one.count for one in sold),
         storage_gib=0,
@@ -74,7 +66,7 @@ def as_workspace(spec: ClusterSpec) -> WorkspaceSpec:
 @dataclass(frozen=True)
 class Place:
     cloud: Cloud
-    ref: ClusterRef
+    ref: base.ClusterRef
     domain: str
     external: str
     site_id: uuid.UUID
@@ -100,7 +92,7 @@ class Place:
         name, tag = self.ref.external_name, names.CLUSTER_TAG
         return projects.own_project(self.cloud, name, self.ref.id, domain=self.domain, tag=tag)
 
-    def make(self, spec: ClusterSpec) -> StepOutcome:
+    def make(self, spec: base.ClusterSpec) -> base.StepOutcome:
         found = self.project
         mark = (names.BURST_TAG.format(site=self.site_id),) if spec.is_burst else ()
         if found is None:
@@ -117,7 +109,7 @@ class Place:
         inside.enter(self.cloud, found).close()
         return self.limit(spec, found)
 
-    def limit(self, spec: ClusterSpec, project: Object) -> StepOutcome:
+    def limit(self, spec: base.ClusterSpec, project: Object) -> base.StepOutcome:
         """Set exactly the desired limits; existing machines beyond them stay. Grants flavors once the limits are in force."""
         wanted, quota = as_workspace(spec), _quota(spec)
         if not limits.confirmed(self.cloud, wanted, project["id"], self.classes).done:
@@ -129,18 +121,18 @@ class Place:
             flavors.grant(self.cloud, wanted, project["id"])
         return outcome
 
-    def connect(self, spec: ClusterSpec) -> StepOutcome:
+    def connect(self, spec: base.ClusterSpec) -> base.StepOutcome:
         cidr, lent = (cidr_elsewhere(self.site_id), ("", "")) if spec.is_burst else (CIDR, LENT)
         shape = networks.Shape(self.ref.external_name, cidr, lent, _doors(spec), self.tags)
         twice = networks.apply(self.cloud, self.require()["id"], external=self._external_name(), shape=shape)
-        return StepOutcome(
+        return base.StepOutcome(
             done=True,
             detail=f"duplicates that stay because they are in use: {', '.join(twice)}" if twice else "",
         )
 
-    def reserve(self) -> StepOutcome:
+    def reserve(self) -> base.StepOutcome:
         self._external_name()
-        return StepOutcome(done=True, detail=str(self.addresses.ensure()["floating_ip_address"]))
+        return base.StepOutcome(done=True, detail=str(self.addresses.ensure()["floating_ip_address"]))
 
     @cached_property
     def addresses(self) -> Addresses:
@@ -193,19 +185,19 @@ def over_quota(error: QuotaRefused) -> QuotaRefused:
     )
 
 
-def groups(spec: ClusterSpec, *, of_heads: bool) -> list[str]:
+def groups(spec: base.ClusterSpec, *, of_heads: bool) -> list[str]:
     """Names of security groups besides Neutron's default: for access to the heads, and for machines at other sites."""
     own = [spec.external_name] if of_heads else []
     return [*own, mesh_name(spec)] if spec.spans else own
 
 
-def _doors(spec: ClusterSpec) -> tuple[networks.Door, ...]:
+def _doors(spec: base.ClusterSpec) -> tuple[networks.Door, ...]:
     own = () if spec.is_burst else (networks.Door(spec.external_name, PORTS[spec.kind]),)
     mesh = (networks.Door(mesh_name(spec), MESH_PORT, "udp"),) if spec.spans else ()
     return (*own, *mesh)
 
 
-def _quota(spec: ClusterSpec) -> dict[str, int]:
+def _quota(spec: base.ClusterSpec) -> dict[str, int]:
     """Neutron's quota: one of everything, a port for every machine, and an address where it needs one."""
     machines = spec.control_plane.count + sum(pool.flavor.count for pool in spec.pools)
     return {

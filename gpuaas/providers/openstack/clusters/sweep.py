@@ -7,25 +7,15 @@ from gpuaas.core.ids import uuid_read
 from gpuaas.providers.base import ClusterRef, SiteObject
 from gpuaas.providers.openstack import leftovers, names, people, projects
 from gpuaas.providers.openstack.client import Cloud, Object
-from gpuaas.providers.openstack.clusters import addresses
-from gpuaas.providers.openstack.clusters.plan import (
-    ADDRESS,
-    GROUP,
-    NETWORK,
-    PROJECT,
-    ROUTER,
-    SERVER,
-    SUBNET,
-    USER,
-)
+from gpuaas.providers.openstack.clusters import addresses, plan
 
 NEUTRON = {
-    "floatingips": ADDRESS,
+    "floatingips": plan.ADDRESS,
     "ports": "port",
-    "routers": ROUTER,
-    "subnets": SUBNET,
-    "networks": NETWORK,
-    "security-groups": GROUP,
+    "routers": plan.ROUTER,
+    "subnets": plan.SUBNET,
+    "networks": plan.NETWORK,
+    "security-groups": plan.GROUP,
 }
 
 
@@ -44,9 +34,9 @@ def of_all(cloud: Cloud, domain: str) -> tuple[SiteObject, ...]:
     owners = cloud.items("identity", "/projects", "projects", **mark)
     others = {row["id"] for row in owners if row["domain_id"] != domain}
     machines = cloud.items("compute", "/servers/detail", "servers", **mark, all_tenants="1")
-    found = [SiteObject(PROJECT, row["name"], row["id"], owner_of(row)) for row in owners]
+    found = [SiteObject(plan.PROJECT, row["name"], row["id"], owner_of(row)) for row in owners]
     found = [one for one in found if one.uid not in others]
-    rows = [(SERVER, row, row["tenant_id"]) for row in machines]
+    rows = [(plan.SERVER, row, row["tenant_id"]) for row in machines]
     for path, kind in NEUTRON.items():
         things = cloud.items("network", f"/{path}", path.replace("-", "_"), **mark)
         rows += [(kind, row, row["project_id"]) for row in things]
@@ -65,11 +55,11 @@ def owner_of(row: Object) -> uuid.UUID | None:
 
 def _of_project(cloud: Cloud, project: Object, owner: uuid.UUID) -> Iterator[SiteObject]:
     name = project["name"]
-    yield SiteObject(PROJECT, name, project["id"], owner)
+    yield SiteObject(plan.PROJECT, name, project["id"], owner)
     for user in people.all_users_of(cloud, project):
-        yield SiteObject(USER, user["name"], user["id"], owner)
+        yield SiteObject(plan.USER, user["name"], user["id"], owner)
     for server in leftovers.servers_of(cloud, project["id"]):
-        yield SiteObject(SERVER, server["name"], server["id"], owner)
+        yield SiteObject(plan.SERVER, server["name"], server["id"], owner)
     for path, kind in NEUTRON.items():
         for row in cloud.items("network", f"/{path}", path.replace("-", "_"), project_id=project["id"]):
             if not _comes_along(path, row):

@@ -1,0 +1,146 @@
+"""What a mover is made of, and what is read of what it writes: whatever was ordered, and whatever it writes."""
+
+import json
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuaas.core.errors import Mistakes
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.mover import CONFIG, SCRIPT, failure_of, mover_of, progress_of, script_of
+from gpuaas.jobs.order import USUAL, order_read
+from gpuaas.jobs.states import Way
+from gpuaas.jobs.transfers import FIELDS
+from gpuaas.providers.base import JobPhase, ObservedJob
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tests.jobs.stage import SECRET, credential, submitted
+
+S3 = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in/digits"}
+HTTPS = {"url": "https://data.example.org:8443/sets/one%20file.tar", "volume": "other", "folder": ""}
+
+
+def commands(script: str) -> list[list[str]]:
+    return [shlex.split(line) for line in script.splitlines()]
+
+
+def test_it_has_no_gpu_and_its_files_alone_have_what_is_secret(as_alice: Actor, workspace: Workspace) -> None:
+    credential(as_alice, workspace.project, region="eu-central-1")
+    row = submitted(as_alice, workspace, gpus=4, inputs=[S3, HTTPS], deadline_seconds=600)
+    spec = mover_of(Job.objects.get(pk=row.pk), Way.IN, sealed=False)
+    assert (spec.gpus, spec.resource_name, spec.vcpus, spec.memory_gib) == (0, "", 1, 1)
+    assert (spec.name, spec.deadline_seconds) == (f"{row.external_name}-in", 600)
+    assert spec.volumes == {"data": "/volumes/0", "other": "/volumes/1"}
+    assert commands(spec.files[SCRIPT]) == [
+        ["set", "-e"],
+        ["echo", '{"transfer": 0}'],
+        ["rclone", "copy", "t0:sets/digits", "/volumes/0/in/digits"],
+        ["echo", '{"transfer": 1}'],
+        ["rclone", "copyto", "t1:sets/one file.tar", "/volumes/1/one file.tar"],
+    ]
+    config = spec.files[CONFIG]
+    assert f"secret_access_key = {SECRET}\n" in config
+    assert "endpoint = https://s3.example.org\nregion = eu-central-1\n" in config
+    assert "[t1]\ntype = http\nurl = https://data.example.org:8443\n" in config
+    assert SECRET not in repr(spec)
+    assert not any(mover_of(row, Way.IN).files.values())
+
+
+def test_outputs_go_the_other_way() -> None:
+    words = commands(script_of(Way.OUT, [{**S3, "folder": ""}], {"data": "/volumes/0"}))
+    assert words[-1] == ["rclone", "copy", "/volumes/0", "t0:sets/digits"]
+
+
+TEXTS = st.text(max_size=30)
+PATHS = st.text(st.sampled_from("abcZ09 ._-/$`'\"\\;&|<>*(){}#~ä"), max_size=30)
+ORDERED = st.fixed_dictionaries(
+    {
+        "url": st.builds("s3://bucket/{}".format, PATHS)
+        | st.builds("https://example.org/{}".format, PATHS)
+        | TEXTS,
+        "credential": st.sampled_from(["", "archive"]),
+        "volume": st.sampled_from(["data", "other", "../x"]),
+        "folder": PATHS | TEXTS,
+    }
+)
+
+
+@given(wanted=st.lists(ORDERED, max_size=4))
+def test_what_is_accepted_stays_in_its_place_whatever_a_shell_makes_of_it(
+    wanted: list[dict[str, str]],
+) -> None:
+    wrong = Mistakes()
+    read = order_read({**USUAL, "image": "train:1", "inputs": wanted}, wrong, {"archive"})["inputs"]
+    if wrong.found:
+        assert all(name.startswith("inputs.") for name in wrong.fields)
+        return
+    assert read == wanted
+    places = {"data": "/volumes/0", "other": "/volumes/1"}
+    moves = [words for words in commands(script_of(Way.IN, read, places)) if words[0] == "rclone"]
+    assert len(moves) == len(read)
+    for each, (_, verb, source, target) in zip(read, moves, strict=True):
+        assert verb in {"copy", "copyto"}
+        assert source.startswith("t")
+        assert target == places[each["volume"]] or target.startswith(f"{places[each['volume']]}/")
+        assert ".." not in source.split("/")
+        assert ".." not in target.split("/")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.text("/.s3:ab", max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | TEXTS, inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+
+
+@given(inputs=JSON, outputs=JSON)
+def test_whatever_is_sent_is_read_or_refused_at_a_field(inputs: Any, outputs: Any) -> None:
+    wrong = Mistakes()
+    read = order_read({"image": "train:1", "inputs": inputs, "outputs": outputs}, wrong, set())
+    assert all(name.startswith(("inputs", "outputs")) for name in wrong.fields)
+    assert all(set(each) == set(FIELDS) for way in ("inputs", "outputs") for each in read[way])
+
+
+def stats(**counts: int) -> str:
+    return json.dumps({"level": "notice", "msg": "…", "stats": counts})
+
+
+def test_how_far_it_is_by_transfer() -> None:
+    first = "\n".join(
+        ['{"transfer": 0}', stats(bytes=1, totalBytes=8, transfers=1, totalTransfers=4, checks=2), "no JSON"]
+    )
+    found = progress_of(first, {"done": True})
+    assert found == {"0": {"bytes": 1, "total_bytes": 8, "files": 1, "total_files": 4, "checked": 2}}
+    found = progress_of('{"transfer": 1}\n' + stats(bytes=5), found)
+    assert (found["0"]["bytes"], found["1"]) == (1, {"bytes": 5})
+    # the beginning of a long log is not read: it is still the second one that goes on
+    assert progress_of(stats(bytes=7), found)["1"] == {"bytes": 7}
+
+
+@given(text=TEXTS | st.lists(JSON.map(json.dumps), max_size=5).map("\n".join))
+def test_whatever_it_writes_is_read(text: str) -> None:
+    found = progress_of(text, {})
+    assert progress_of("", found) == found
+    assert failure_of(text, Way.IN, ObservedJob(JobPhase.FAILED, "it failed")).startswith(
+        "its inputs could not"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '{"level": "error", "msg": "first"}\n{"level": "error", "msg": "no such\\n bucket"}',
+            "no such bucket",
+        ),
+        ("", "its command ended with exit code 3"),
+    ],
+)
+def test_why_it_failed(text: str, words: str) -> None:
+    seen = ObservedJob(JobPhase.FAILED, "its command ended with exit code 3")
+    assert failure_of(text, Way.OUT, seen) == f"its outputs could not be moved: {words}"
