@@ -3,9 +3,9 @@
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, Sum
 from django.db.models.functions import Extract
 
 from gpuaas.catalog.models import Flavor
@@ -282,6 +282,15 @@ def logins_admitted(*, project_id: uuid.UUID) -> frozenset[int]:
     """Those of people who may enter now."""
     rows = ClusterLogin.objects.filter(_lets_in("project"), project=project_id)
     return frozenset(rows.values_list("pk", flat=True))
+
+
+def use_by_login(*, cluster: Cluster, since: date, before: date) -> dict[ClusterLogin, int]:
+    """GPU-seconds on the days of [since, before), of those who used any."""
+    rows = ClusterLogin.objects.filter(
+        use__cluster=cluster, use__day__gte=since, use__day__lt=before, use__gpu_seconds__gt=0
+    )
+    summed = rows.annotate(used=Sum("use__gpu_seconds")).select_related("user")
+    return {row: row.used for row in summed}
 
 
 def logins_lacking(*, project_id: uuid.UUID) -> QuerySet[User]:

@@ -13,7 +13,7 @@ from gpuaas.clusters.models.clusters import (
     NodeBoot,
 )
 from gpuaas.clusters.models.imports import ParametersImport
-from gpuaas.clusters.models.logins import ClusterLogin
+from gpuaas.clusters.models.logins import ClusterLogin, ClusterUse
 from gpuaas.clusters.models.policies import (
     PoolSample,
     ScalingDecision,
@@ -38,6 +38,7 @@ __all__ = [
     "ClusterQueue",
     "ClusterTemplate",
     "ClusterTransition",
+    "ClusterUse",
     "LedgerEntry",
     "NodeBoot",
     "ParametersImport",

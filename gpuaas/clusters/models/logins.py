@@ -30,3 +30,22 @@ class ClusterLogin(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class ClusterUse(models.Model):
+    """GPU-seconds that jobs of a login had on one day of the billing time zone, as the head's accounting last reported.
+    For people to see; charges follow what the cluster held, never this."""
+
+    cluster = models.ForeignKey("clusters.Cluster", on_delete=models.CASCADE, related_name="use")
+    login = models.ForeignKey(ClusterLogin, on_delete=models.PROTECT, related_name="use")
+    day = models.DateField()
+    gpu_seconds = models.PositiveBigIntegerField()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["cluster", "day", "login"], name="cluster_use_once_per_day")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.login} on {self.day}"

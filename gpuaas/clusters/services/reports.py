@@ -13,6 +13,7 @@ from gpuaas.clusters.policies.stored import drain_read
 from gpuaas.clusters.services.access import grants_ended
 from gpuaas.clusters.services.logins import LoginOrders, has_logins, login_orders, logins_record
 from gpuaas.clusters.services.rows import cluster_wake
+from gpuaas.clusters.services.use import Used, use_record
 from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
@@ -70,12 +71,16 @@ class QueueAnswer:
 
 
 def queue_report(
-    *, token: str, pools: Sequence[PoolSignals] | None, logins: Sequence[str] | None = None
+    *,
+    token: str,
+    pools: Sequence[PoolSignals] | None,
+    logins: Sequence[str] | None = None,
+    used: Sequence[Used] = (),
 ) -> QueueAnswer:
     """A report of a head, authorized by the token of its cluster. The latest one counts; pools that it does not have
-    are ignored; None: it could not ask for its queue. logins: whom it lets in now, if it has been given logins.
-    Answers with what is to be drained and who is to be let in. Raises Unauthorized for an invalid token, whatever the
-    reason."""
+    are ignored; None: it could not ask for its queue. logins: whom it lets in now, if it has been given logins; used:
+    what their jobs used. Answers with what is to be drained and who is to be let in. Raises Unauthorized for an invalid
+    token, whatever the reason."""
     claim = queue_claim(token)
     if claim is None or not _is_sealed(claim):
         _refuse()
@@ -92,6 +97,7 @@ def queue_report(
         _queue_keep(cluster, [one for one in pools if one.pool in rows], drains)
     if logins is not None and has_logins(cluster):
         grants_ended(cluster, inside=logins_record(cluster, logins))
+        use_record(cluster, used)
     orders = [_order_of(pool, drains[name]) for name, pool in rows.items()]
     return QueueAnswer(clock.now(), orders, login_orders(cluster))
 

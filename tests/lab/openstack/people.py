@@ -5,7 +5,9 @@ import subprocess
 from datetime import timedelta
 from typing import Protocol
 
-from gpuaas.clusters.models import Cluster, ClusterGrant
+from django.db.models import Sum
+
+from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterUse
 from gpuaas.clusters.services import cluster_credential
 from gpuaas.providers.base import Access
 from tenants.actors import Actor
@@ -21,6 +23,10 @@ class Head(Protocol):
     def tries(self, *command: str) -> subprocess.CompletedProcess[str]: ...
     def says(self, *command: str) -> str: ...
     def lines(self, *command: str) -> list[str]: ...
+
+
+OWN_KEY = "mkdir -p .ssh; ssh-keygen -q -t ed25519 -N '' -f .ssh/own; cp .ssh/own.pub .ssh/authorized_keys"
+ASKS_NOTHING = ("-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no")
 
 
 def enters(head: Head, access: Access, command: str) -> subprocess.CompletedProcess[str]:
@@ -61,7 +67,9 @@ def who_leaves_is_out(head: Head, row: Cluster, owner: Actor, carol: Actor, user
     """Sessions, jobs, the credential that is still valid, and new jobs; what she made stays."""
     access = cluster_credential(actor=carol, cluster=row, lifetime=timedelta(hours=1))
     stays = "touch mine; nohup sleep 4711 > /dev/null 2>&1 & sbatch --gpus=1 --wrap='sleep infinity'"
-    assert enters(head, access, stays).returncode == 0
+    assert enters(head, access, f"{OWN_KEY}; {stays}").returncode == 0
+    by_key = ("ssh", "-i", "/home/carol/.ssh/own", *ASKS_NOTHING, "carol@127.0.0.1", "true")
+    assert "Permission denied" in head.tries(*by_key).stderr, "only what the portal issues opens a machine"
     uid = head.says("id", "--user", "carol").strip()
     until(lambda: "carol|R" in head.lines("squeue", "--noheader", "--format=%u|%t"), "her job runs")
     assert head.tries("pgrep", "--uid", uid).returncode == 0
@@ -85,3 +93,22 @@ def who_leaves_is_out(head: Head, row: Cluster, owner: Actor, carol: Actor, user
     assert head.tries(*submits).returncode != 0
     assert "mine" in head.lines("ls", "/home/carol")
     assert ClusterGrant.objects.filter(cluster=row, user=user).exclude(revoked_at=None).count() == 2
+
+
+def the_portal_agrees_with_sacct(head: Head, row: Cluster) -> None:
+    """While no job runs, on what each person's jobs used, to the second."""
+    fields = "--format=user,elapsedraw,alloctres"
+    lines = head.lines(
+        "sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2", fields
+    )
+    wanted: dict[str, int] = {}
+    for user, seconds, resources in (line.split("|") for line in lines):
+        gpus = dict(part.partition("=")[::2] for part in resources.split(",")).get("gres/gpu", "0")
+        wanted[user] = wanted.get(user, 0) + int(seconds) * int(gpus)
+    assert wanted["carol"] > 0, lines
+
+    def seen() -> dict[str, int]:
+        rows = ClusterUse.objects.filter(cluster=row).values_list("login__name")
+        return dict(rows.annotate(used=Sum("gpu_seconds")).order_by())
+
+    until(lambda: seen() == wanted, f"the portal has {wanted}", seconds=OUT)

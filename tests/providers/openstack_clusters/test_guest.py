@@ -29,11 +29,12 @@ def test_every_script_is_one_that_bash_reads(kind: ClusterKind, of_pool: bool, t
     machine = guest(made, made.pools[0] if of_pool else None)
     etc = installed(machine, tmp_path)
     scripts = [etc / "stages.sh", *(tmp_path / "usr/local/sbin").iterdir()]
-    logins = tmp_path / "usr/local/sbin/gpuaas-logins"
-    assert logins.exists() == (kind is S and not of_pool)
-    if logins.exists():
-        scripts.remove(logins)
-        compile(logins.read_text(), "gpuaas-logins", "exec")
+    for name in ("gpuaas-logins", "gpuaas-usage"):
+        program = tmp_path / "usr/local/sbin" / name
+        assert program.exists() == (kind is S and not of_pool)
+        if program.exists():
+            scripts.remove(program)
+            compile(program.read_text(), name, "exec")
     assert len(scripts) == (5 if of_pool else 6)
     for script in scripts:
         assert subprocess.run(["bash", "-n", script], check=False).returncode == 0, script
@@ -244,3 +245,10 @@ def test_the_head_knows_what_becomes_of_jobs_of_members_who_are_removed(
     machine = guest(spec(S, settings={"image": "u", **settings}))
     assert f"GPUAAS_JOBS_OF_REMOVED={policy}\n" in files(machine)["/etc/gpuaas/node.env"]
     assert document(machine)["users"] == [], "there is no account but the system's and the members'"
+
+
+def test_no_machine_takes_a_key_that_somebody_put_into_a_home() -> None:
+    """Homes are on all machines: it would lead past Slurm to a worker's GPUs, and outlive every certificate."""
+    made = spec(S)
+    for machine in (guest(made), guest(made, made.pools[0])):
+        assert "AuthorizedKeysFile none\n" in files(machine)["/etc/ssh/sshd_config.d/50-gpuaas.conf"]

@@ -14,6 +14,7 @@ from gpuaas.clusters.logins import LOGIN_MAX
 from gpuaas.providers.base import PoolSignals
 
 POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
+SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
 
 
 class QueuedPoolInput(Input):
@@ -35,6 +36,14 @@ class QueuedPoolInput(Input):
     )
 
 
+class UsedInput(Input):
+    day = serializers.DateField(help_text="Of the billing time zone.")
+    login = Text(max_length=LOGIN_MAX)
+    gpu_seconds = Whole(
+        min_value=0, max_value=SECONDS_MOST, help_text="Of the person's jobs on that day, so far."
+    )
+
+
 class QueueReportInput(Input):
     pools = serializers.ListField(
         child=QueuedPoolInput(),
@@ -47,6 +56,12 @@ class QueueReportInput(Input):
         max_length=LOGINS_MOST,
         required=False,
         help_text="Names of the logins that the machines let in now.",
+    )
+    usage = serializers.ListField(
+        child=UsedInput(),
+        max_length=LOGINS_MOST,
+        required=False,
+        help_text="What the jobs of each login used, by Slurm's accounting. The latest report of a day counts.",
     )
 
 
@@ -95,5 +110,10 @@ class QueueReportsView(ApiView):
             given = self.input(QueueReportInput) if bearer(request) else {}
             pools = given.get("pools")
             signals = None if pools is None else [PoolSignals(**one) for one in pools]
-            answer = services.queue_report(token=bearer(request), pools=signals, logins=given.get("logins"))
+            answer = services.queue_report(
+                token=bearer(request),
+                pools=signals,
+                logins=given.get("logins"),
+                used=[services.Used(**one) for one in given.get("usage", ())],
+            )
         return Response(QueueReportOutput(answer).data, status=201)

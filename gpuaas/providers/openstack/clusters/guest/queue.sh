@@ -1,7 +1,7 @@
 #!/bin/bash
 # Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool, and which
-# workers run jobs, and who is let in. Then lets in and shuts out as the answer says, drains the workers that are to go, and forgets those
-# that are gone.
+# workers run jobs, what each person has used, and who is let in. Then lets in and shuts out as the answer says, drains the workers that
+# are to go, and forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
@@ -41,7 +41,15 @@ END {
 }'
 workers() { timeout 10 sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
 let_in() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
-post() { # POOLS: what Slurm does not say is left out, since nobody may be let in for longer because of that
+# today's use, and that of all days since the one before the last that the portal has accepted
+export TZ=$GPUAAS_ZONE
+today=$(date +%F) since=''
+[ ! -s "$etc/usage.since" ] || since=$(cat "$etc/usage.since")
+accepted() {
+  date --date "$today -1 day" +%F > "$etc/usage.since.half"
+  mv "$etc/usage.since.half" "$etc/usage.since"
+}
+post() { # PARTS: what Slurm does not say is left out, since nobody may be let in for longer because of that
   printf '{%s"logins": %s}' "$1" "$(let_in)" |
     curl --silent --show-error --fail --max-time 20 --header @"$etc/queue.header" \
       --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL"
@@ -52,7 +60,9 @@ if nodes=$(workers) &&
   jobs=$(timeout 10 squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100); then
   pools=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
-answer=$(post "$pools")
+usage=$(timeout 10 gpuaas-usage "${since:-$today}") || usage=''
+answer=$(post "$pools$usage")
+[ -z "$usage" ] || accepted
 before=$(let_in)
 gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
 [ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
