@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from gpuaas.clusters.models import Cluster, ClusterLogin, ClusterUse
 from gpuaas.core import clock
 
-DAY = timedelta(days=1)  # the most by which two time zones differ
+APART = timedelta(days=1)  # the most by which two time zones differ
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Used:
 def use_record(cluster: Cluster, reported: Sequence[Used]) -> None:
     """The latest report of a day counts; what it leaves out stays. Users without a login and days on which the cluster
     was not there are ignored."""
-    first, last = cluster.created_at.date() - DAY, clock.now().date() + DAY
+    first, last = cluster.created_at.date() - APART, clock.now().date() + APART
     names = {one.login for one in reported}
     rows = ClusterLogin.objects.filter(project=cluster.project_id, name__in=names)
     logins = dict(rows.values_list("name", "pk"))
