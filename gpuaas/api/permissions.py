@@ -236,6 +236,7 @@ NEEDS: Mapping[str, Need] = {
     "cluster_retry": RUN,
     "cluster_suspend": RUN,
     "cluster_upgrade": RUN,
+    "cluster_usage": SEE,
     "cluster_plan": SEE,
     # -- organizations
     "organization_list": Need(For.PROJECT, (P.ORGANIZATION_VIEW,), cut=True),

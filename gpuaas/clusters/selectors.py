@@ -3,9 +3,9 @@
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import date, timedelta
 
-from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Prefetch, Q, QuerySet, Sum
 from django.db.models.functions import Extract
 
 from gpuaas.catalog.models import Flavor
@@ -13,6 +13,7 @@ from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
     ClusterGrant,
+    ClusterLogin,
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
@@ -43,6 +44,7 @@ from tenants.roles import (
 )
 from tenants.selectors import platform_require, project_require
 
+ENTER_PROJECT = roles_with(PROJECT_PERMISSIONS, Permission.WORKSPACE_ACCESS)
 HISTORY = timedelta(days=90)
 ORDERED = (TemplateState.ACTIVE, TemplateState.DEPRECATED)
 
@@ -252,20 +254,50 @@ def grants_open(*, cluster_id: uuid.UUID) -> QuerySet[ClusterGrant]:
 def grants_lost() -> QuerySet[ClusterGrant]:
     """Open ones of people who may no longer have credentials in the project: a lost or lower role, a disabled
     account."""
+    lets_in = _lets_in("cluster__project")
+    rows = ClusterGrant.objects.exclude(cluster__state=ClusterState.DELETED).exclude(lets_in)
+    return rows.filter(revoke_asked_at=None, revoked_at=None, expires_at__gt=now())
+
+
+def _lets_in(project: str) -> Q:
+    """Whether the row's `user` may have credentials in the project to which its path `project` leads."""
     of_project = ProjectMembership.objects.filter(
-        project=OuterRef("cluster__project"),
-        user=OuterRef("user"),
-        role__in=roles_with(PROJECT_PERMISSIONS, Permission.WORKSPACE_ACCESS),
+        project=OuterRef(project), user=OuterRef("user"), role__in=ENTER_PROJECT
     )
     of_organization = OrganizationMembership.objects.filter(
-        organization=OuterRef("cluster__project__organization"),
+        organization=OuterRef(f"{project}__organization"),
         user=OuterRef("user"),
         role__in=roles_with(ORGANIZATION_PERMISSIONS, Permission.WORKSPACE_ACCESS),
     )
     platform = Q(user__platform_role__in=roles_with(PLATFORM_PERMISSIONS, Permission.WORKSPACE_ACCESS))
-    lets_in = Q(user__is_active=True) & (platform | Exists(of_project) | Exists(of_organization))
-    rows = ClusterGrant.objects.exclude(cluster__state=ClusterState.DELETED).exclude(lets_in)
-    return rows.filter(revoke_asked_at=None, revoked_at=None, expires_at__gt=now())
+    return Q(user__is_active=True) & (platform | Exists(of_project) | Exists(of_organization))
+
+
+def logins_of(*, project_id: uuid.UUID) -> QuerySet[ClusterLogin]:
+    """Every login that was ever given."""
+    return ClusterLogin.objects.filter(project=project_id).select_related("user").order_by("pk")
+
+
+def logins_admitted(*, project_id: uuid.UUID) -> frozenset[int]:
+    """Those of people who may enter now."""
+    rows = ClusterLogin.objects.filter(_lets_in("project"), project=project_id)
+    return frozenset(rows.values_list("pk", flat=True))
+
+
+def use_by_login(*, cluster: Cluster, since: date, before: date) -> dict[ClusterLogin, int]:
+    """GPU-seconds on the days of [since, before), of those who used any."""
+    rows = ClusterLogin.objects.filter(
+        use__cluster=cluster, use__day__gte=since, use__day__lt=before, use__gpu_seconds__gt=0
+    )
+    summed = rows.annotate(used=Sum("use__gpu_seconds")).select_related("user")
+    return {row: row.used for row in summed}
+
+
+def logins_lacking(*, project_id: uuid.UUID) -> QuerySet[User]:
+    """Members who may enter and have no login yet. Owners and operators get one when they ask for a credential."""
+    members = ProjectMembership.objects.filter(project=project_id, role__in=ENTER_PROJECT)
+    rows = User.objects.filter(is_active=True, pk__in=members.values("user"))
+    return rows.exclude(pk__in=ClusterLogin.objects.filter(project=project_id).values("user")).order_by("pk")
 
 
 def grantee_get(*, cluster: Cluster, username: str = "", user_id: uuid.UUID | None = None) -> User:

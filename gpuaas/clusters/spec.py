@@ -187,12 +187,13 @@ def boots_of(cluster: Cluster) -> base.Boots:
     home = settings.PUBLIC_URL.rstrip("/")
     url, queue_url = f"{home}{REPORTS_PATH}", f"{home}{QUEUE_PATH}"
     if not cluster.seed:
-        return base.Boots(url, queue_url=queue_url)
+        return base.Boots(url, queue_url=queue_url, zone=settings.BILLING_TIME_ZONE)
     reports = {
         row.boot: base.NodeReport(base.Stage(row.stage), row.message, row.passed)
         for row in cluster.boots.all()
     }
-    return base.Boots(url, str(decrypt_json(cluster.seed)["seed"]), reports, queue_url)
+    seed = str(decrypt_json(cluster.seed)["seed"])
+    return base.Boots(url, seed, reports, queue_url, settings.BILLING_TIME_ZONE)
 
 
 def seed_make() -> str:

@@ -4,6 +4,7 @@ UNPAGED = {
     "cluster",
     "cluster-policy",
     "cluster-template",
+    "cluster-usage",
     "platform-cluster-template",
     "platform-cluster-template-import",
     "organization",

@@ -217,7 +217,32 @@ def test_the_head_drains_what_is_to_go_and_forgets_what_is_gone(tmp_path: Path) 
     ]
 
 
-def queue_run(tmp_path: Path, jobs: str, answer: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+@pytest.mark.parametrize("since", ["", "2026-01-02"])
+def test_days_are_told_until_the_portal_has_accepted_them(since: str, tmp_path: Path) -> None:
+    kept = tmp_path / "etc/gpuaas/usage.since"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(since)
+    queue_run(tmp_path, "", {"pools": []}, usage="printf '\"usage\": [], '")
+    today = now().date()
+    assert (tmp_path / "days").read_text() == f"UTC {since or today}\n"
+    assert json.loads((tmp_path / "told").read_text())["usage"] == []
+    assert kept.read_text() == f"{today - timedelta(days=1)}\n", (
+        "the last hour of a day may be told on the next"
+    )
+
+
+def test_a_slurm_without_its_accounting_loses_no_day(tmp_path: Path) -> None:
+    kept = tmp_path / "etc/gpuaas/usage.since"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("2026-01-02\n")
+    queue_run(tmp_path, "", {"pools": []}, usage="exit 1")
+    assert "usage" not in json.loads((tmp_path / "told").read_text())
+    assert kept.read_text() == "2026-01-02\n"
+
+
+def queue_run(
+    tmp_path: Path, jobs: str, answer: dict[str, Any], *, usage: str = "exit 1"
+) -> tuple[dict[str, Any], list[str]]:
     """What the head tells, by pool, and what it then does to its workers."""
     made = spec(ClusterKind.SLURM)
     etc = installed(guest(made), tmp_path)
@@ -232,6 +257,8 @@ def queue_run(tmp_path: Path, jobs: str, answer: dict[str, Any]) -> tuple[dict[s
         "sinfo": f"cat {tmp_path}/workers",
         "scontrol": f'echo "$@" >> {tmp_path}/done',
         "curl": f"cat > {tmp_path}/told; cat {tmp_path}/answer",
+        "gpuaas-logins": "cat > /dev/null",
+        "gpuaas-usage": f'echo "$TZ $*" >> {tmp_path}/days; {usage}',
     }
     for name, words in does.items():
         (tools / name).write_text(f"#!/bin/sh\n{words}\n")

@@ -39,6 +39,7 @@ LATER = (
     "mariadb-server",
     "nfs-kernel-server",
     "nfs-common",
+    "libnss-extrausers",
 )
 BUILD = 1  # another one where it is built otherwise
 LIST = "opt/packages"

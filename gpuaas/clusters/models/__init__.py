@@ -13,6 +13,7 @@ from gpuaas.clusters.models.clusters import (
     NodeBoot,
 )
 from gpuaas.clusters.models.imports import ParametersImport
+from gpuaas.clusters.models.logins import ClusterLogin, ClusterUse
 from gpuaas.clusters.models.policies import (
     PoolSample,
     ScalingDecision,
@@ -30,12 +31,14 @@ __all__ = [
     "Cluster",
     "ClusterGrant",
     "ClusterHolding",
+    "ClusterLogin",
     "ClusterOperation",
     "ClusterOperationStep",
     "ClusterPool",
     "ClusterQueue",
     "ClusterTemplate",
     "ClusterTransition",
+    "ClusterUse",
     "LedgerEntry",
     "NodeBoot",
     "ParametersImport",

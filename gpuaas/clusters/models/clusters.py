@@ -25,7 +25,8 @@ class Cluster(Provisioned):
     """A cluster: what is wanted of it, and (confirmed_…) what the site last confirmed.
 
     trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen. warm_pool:
-    the pool for which it was made, forever; until claimed_at it is held there.
+    the pool for which it was made, forever; until claimed_at it is held there. logins: names of those that its head lets
+    in, by its own report; None = people have no logins of their own there.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="clusters")
@@ -46,6 +47,7 @@ class Cluster(Provisioned):
         WarmPool, on_delete=models.PROTECT, null=True, blank=True, related_name="clusters"
     )
     claimed_at = models.DateTimeField(null=True, blank=True)
+    logins = models.JSONField(null=True, blank=True, editable=False)
 
     class Meta(Provisioned.Meta):
         constraints = [

@@ -41,6 +41,7 @@ from gpuaas.clusters.services.templates import (
     template_version_add,
     template_version_deprecate,
 )
+from gpuaas.clusters.services.use import Used
 from gpuaas.clusters.services.warm import (
     warm_pool_create,
     warm_pool_draft,
@@ -52,6 +53,7 @@ __all__ = [
     "Draft",
     "Plan",
     "PolicyTerms",
+    "Used",
     "cluster_can_revoke",
     "cluster_credential",
     "cluster_delete",

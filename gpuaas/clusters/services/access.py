@@ -1,7 +1,8 @@
 """Personal credentials of a cluster: requested from the driver, shown once, never stored."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import structlog
@@ -9,6 +10,7 @@ from django.db import transaction
 
 from gpuaas.clusters.models import Cluster, ClusterGrant
 from gpuaas.clusters.selectors import cluster_require, grants_lost, grants_open
+from gpuaas.clusters.services.logins import login_of
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, cluster_lock, driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import spec_of
@@ -38,16 +40,17 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
         raise Forbidden("only a person can have a credential")
     asked = lifetime_of(lifetime)
     outside_transaction()
-    cluster.refresh_from_db(fields=["state", "ready_at"])
+    cluster.refresh_from_db(fields=["state", "ready_at", "logins"])
     CLUSTER.require(cluster, Verb.ENTER)
     driver = driver_of(cluster)
     if not isinstance(driver, ClusterAccessCapability):
         raise Conflict("clusters of this template do not issue credentials")
+    login = _login(cluster, actor.user_id)
     if grants_open(cluster_id=cluster.pk).filter(user=actor.user_id, revoke_asked_at__isnull=False).exists():
         raise Conflict("earlier credentials are being ended now; try again in a few seconds")
     moment = clock.now()
     grant = ClusterGrant(cluster=cluster, user_id=actor.user_id, issued_at=moment, expires_at=moment + asked)
-    member = _member(actor.user_id, actor.name)
+    member = replace(_member(actor.user_id, actor.name), login=login)
     access = grant_issue(
         grant,
         lambda: driver.access(spec_of(cluster), member, lifetime=asked),
@@ -58,6 +61,16 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
     CLUSTER.audit(cluster, actor, "credential", after=after)
     cluster_announce(cluster)
     return access
+
+
+def _login(cluster: Cluster, user_id: uuid.UUID) -> str:
+    """Where people have logins of their own, the person's, once the head lets it in."""
+    if cluster.logins is None:
+        return ""
+    name = login_of(project=cluster.project, user_id=user_id).name
+    if name not in cluster.logins:
+        raise Conflict(f"your account {name} is being made on the cluster; try again in half a minute")
+    return name
 
 
 def _confirm(grant: ClusterGrant, access: Access) -> None:
@@ -86,6 +99,19 @@ def credentials_revoke(*, actor: Actor, cluster: Cluster, user: User) -> int:
         _revocation_record(actor, row, user, count)
         poke("clusters.revoke")
     return count
+
+
+@transaction.atomic
+def grants_ended(cluster: Cluster, *, inside: Collection[uuid.UUID]) -> None:
+    """Of people who may not have credentials any more and whom the machines do not let in (`inside`: whom they do)."""
+    rows = grants_lost().filter(cluster=cluster).exclude(user__in=inside)
+    lost = list(rows.select_related("user", "cluster__project__organization").order_by("pk"))
+    moment = clock.now()
+    ClusterGrant.objects.filter(pk__in=[grant.pk for grant in lost]).update(
+        revoke_asked_at=moment, revoked_at=moment
+    )
+    for (row, user), grants in _by_person(lost).items():
+        _revocation_record(SYSTEM, row, user, len(grants))
 
 
 @transaction.atomic

@@ -1,7 +1,8 @@
 """Boot reports of machines of clusters: authorized by a token for one boot of one machine, each stage once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import NoReturn
 
 from django.db import transaction
@@ -9,7 +10,10 @@ from django.db import transaction
 from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue, NodeBoot
 from gpuaas.clusters.policies.facts import Drain
 from gpuaas.clusters.policies.stored import drain_read
+from gpuaas.clusters.services.access import grants_ended
+from gpuaas.clusters.services.logins import LoginOrders, has_logins, login_orders, logins_record
 from gpuaas.clusters.services.rows import cluster_wake
+from gpuaas.clusters.services.use import Used, use_record
 from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import LIVE, ClusterState
 from gpuaas.core import clock
@@ -57,34 +61,62 @@ class PoolOrder:
     machines: int
 
 
-def queue_report(*, token: str, pools: Sequence[PoolSignals]) -> tuple[ClusterQueue, list[PoolOrder]]:
-    """A queue report of a head, authorized by the token of its cluster: the latest one counts. Pools that it does not
-    have are ignored. Answers with what is to be drained. Raises Unauthorized for an invalid token, whatever the
-    reason."""
+@dataclass(frozen=True)
+class QueueAnswer:
+    """logins: None for clusters that have none."""
+
+    told_at: datetime
+    pools: list[PoolOrder]
+    logins: LoginOrders | None
+
+
+def queue_report(
+    *,
+    token: str,
+    pools: Sequence[PoolSignals] | None,
+    logins: Sequence[str] | None = None,
+    used: Sequence[Used] = (),
+) -> QueueAnswer:
+    """A report of a head, authorized by the token of its cluster. The latest one counts; pools that it does not have
+    are ignored; None: it could not ask for its queue. logins: whom it lets in now, if it has been given logins; used:
+    what their jobs used. Answers with what is to be drained and who is to be let in. Raises Unauthorized for an invalid
+    token, whatever the reason."""
     claim = queue_claim(token)
     if claim is None or not _is_sealed(claim):
         _refuse()
     known = ClusterPool.objects.filter(cluster=claim.cluster, cluster__state__in=REPORTING)
-    rows = {row.name: row for row in known.select_related("cluster", "policy", "flavor").order_by("pk")}
+    joined = known.select_related(
+        "cluster__project", "cluster__template_version__template", "policy", "flavor"
+    )
+    rows = {row.name: row for row in joined.order_by("pk")}
     if not rows:
         _refuse()
+    cluster = next(iter(rows.values())).cluster
     drains = {name: _drain_of(row) for name, row in rows.items()}
-    reported = {one.pool: one for one in pools if one.pool in rows}
+    if pools is not None:
+        _queue_keep(cluster, [one for one in pools if one.pool in rows], drains)
+    if logins is not None and has_logins(cluster):
+        grants_ended(cluster, inside=logins_record(cluster, logins))
+        use_record(cluster, used)
+    orders = [_order_of(pool, drains[name]) for name, pool in rows.items()]
+    return QueueAnswer(clock.now(), orders, login_orders(cluster))
+
+
+def _queue_keep(
+    cluster: Cluster, reported: Sequence[PoolSignals], drains: Mapping[str, Drain | None]
+) -> None:
     workers = {
-        name: {
+        one.pool: {
             "busy": sorted(set(one.busy)),
             "least": one.least,
-            "drain": drain.key if (drain := drains[name]) else "",
+            "drain": drain.key if (drain := drains[one.pool]) else "",
         }
-        for name, one in reported.items()
+        for one in reported
         if one.least is not None
     }
-    counted = [
-        {key: value for key, value in asdict(one).items() if key in COUNTED} for one in reported.values()
-    ]
+    counted = [{key: value for key, value in asdict(one).items() if key in COUNTED} for one in reported]
     given = {"pools": counted, "workers": workers, "told_at": clock.now()}
-    row, _ = ClusterQueue.objects.update_or_create(cluster_id=claim.cluster, defaults=given)
-    return row, [_order_of(pool, drains[name]) for name, pool in rows.items()]
+    ClusterQueue.objects.update_or_create(cluster=cluster, defaults=given)
 
 
 def _drain_of(pool: ClusterPool) -> Drain | None:

@@ -62,12 +62,14 @@ class NodeReport:
 
 @dataclass(frozen=True)
 class Boots:
-    """Where machines report; the cluster's seed; the last report of each boot, by its id; where a head reports its queue."""
+    """Where machines report; the cluster's seed; the last report of each boot, by its id; where a head reports its queue; the time zone
+    of the days by which use is counted."""
 
     url: str = ""
     seed: str = field(default="", repr=False)
     reports: Mapping[str, NodeReport] = field(default_factory=dict)
     queue_url: str = ""
+    zone: str = "UTC"
 
     def derive(self, purpose: str) -> bytes:
         """32 bytes that follow from the seed for this purpose alone."""

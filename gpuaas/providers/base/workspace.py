@@ -43,7 +43,8 @@ class FlavorAmount:
 class Member:
     """`subject` is stable at the site (derived from an id of ours); role is admin, edit or view.
 
-    robot: a service account for automation. identity: the person's name in the site's own OIDC; "" = unknown.
+    robot: a service account for automation. identity: the person's name in the site's own OIDC; "" = unknown. login: the
+    person's account on the machines of a cluster; "" = all people share one.
     """
 
     subject: str
@@ -51,6 +52,7 @@ class Member:
     role: str
     robot: bool = False
     identity: str = ""
+    login: str = ""
 
 
 @dataclass(frozen=True)

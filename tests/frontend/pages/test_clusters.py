@@ -11,7 +11,14 @@ from django.test import Client
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterQueue, ClusterTemplate, TemplateVersion
+from gpuaas.clusters.models import (
+    Cluster,
+    ClusterGrant,
+    ClusterLogin,
+    ClusterQueue,
+    ClusterTemplate,
+    TemplateVersion,
+)
 from gpuaas.clusters.services import template_version_add
 from gpuaas.core.clock import now
 from tenants.actors import Actor
@@ -223,6 +230,27 @@ def test_what_cannot_be_ended_early_says_until_when_it_works(
     page = words(alice_at.get(at))
     assert "has no access any more, but the credential cannot be revoked early" in page
     assert "the credentials of bob" not in page
+
+
+@pytest.mark.usefixtures("template")
+def test_accounts_on_the_machines_are_listed_with_their_people(
+    alice_at: Client, as_alice: Actor, bob: User, project: Project
+) -> None:
+    cluster = order(as_alice, project)
+    ClusterTemplate.objects.update(driver="openstack")
+    at = f"{HOME}{cluster.pk}/"
+    ClusterLogin.objects.create(project=project, user=bob, name="bob-2", uid=20_001)
+    grant_of_cluster(cluster, bob)
+    assert "Accounts on the cluster" not in words(alice_at.get(at)), "all members share one"
+    for inside, state in (([], "account of bob, being made"), (["bob-2"], "account of bob")):
+        Cluster.objects.filter(pk=cluster.pk).update(logins=inside)
+        assert state in " ".join(words(alice_at.get(at)).split())
+    project_member_remove(actor=as_alice, project=project, user=bob)
+    page = words(alice_at.get(at))
+    for part in ("being locked", "the cluster is shutting them out", "or its holder may not enter any more"):
+        assert part in page
+    Cluster.objects.filter(pk=cluster.pk).update(logins=[])
+    assert "being locked" not in words(alice_at.get(at))
 
 
 @pytest.mark.usefixtures("template")

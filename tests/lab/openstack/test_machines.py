@@ -30,11 +30,18 @@ from gpuaas.clusters.services import (
 from gpuaas.clusters.services.policies import PolicyTerms, policy_create
 from quotas.tasks import capacity_sync
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
+from tenants.selectors import actor_for
 from tests.clusters.policy_stage import round_now
 from tests.clusters.stage import RESTING, run_now
 from tests.factories.quotas import limits_give
+from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.lab.fixtures import until
+from tests.lab.openstack.people import (
+    members_work_as_themselves,
+    the_portal_agrees_with_sacct,
+    who_leaves_is_out,
+)
 
 pytestmark = [
     pytest.mark.openstack,
@@ -100,6 +107,14 @@ def sold(machine_lab: Lab, as_olga: Actor) -> Flavor:
 
 
 @pytest.fixture
+def carol(project: Project, bob: User) -> User:
+    """A second member, after bob."""
+    user = UserFactory.create(username="carol")
+    ProjectMembershipFactory.create(project=project, user=user, role="member")
+    return user
+
+
+@pytest.fixture
 def cluster(
     machine_lab: Lab,
     as_olga: Actor,
@@ -160,9 +175,9 @@ class Slurm:
         return self.says(*command).split()
 
     def submit(self, gpus: int) -> str:
-        """As the account that members come in as; it sleeps until it is canceled."""
+        """As a member; it sleeps until it is canceled."""
         job = f"sbatch --parsable --chdir=/tmp --gpus={gpus} --wrap='sleep infinity'"
-        return self.says("runuser", "--user", "tenant", "--", "sh", "-c", job).strip()
+        return self.says("runuser", "--user", "bob", "--", "sh", "-c", job).strip()
 
     def states(self) -> list[str]:
         return sorted(self.lines("squeue", "--noheader", "--format=%t"))
@@ -180,7 +195,7 @@ def names(cluster: Cluster, workers: int) -> list[str]:
 
 
 def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
-    machine_lab: Lab, cluster: Cluster, as_alice: Actor
+    machine_lab: Lab, cluster: Cluster, as_alice: Actor, as_bob: Actor, carol: User
 ) -> None:
     row = rested(cluster)
     slurm = Slurm(machine_lab, row)
@@ -188,6 +203,10 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     keeps_its_secrets(slurm)
     works(slurm)
     keeps_accounts(slurm)
+    as_carol = actor_for(user=carol)
+    members_work_as_themselves(slurm, row, as_bob, as_carol)
+    who_leaves_is_out(slurm, row, as_alice, as_carol, carol)
+    the_portal_agrees_with_sacct(slurm, row)
     row = grows_by_its_queue(row, slurm, as_alice)
     row = shrinks_and_ends_no_job(row, slurm)
     assert {wish.name for wish in machine_lab.wishes.all().values()} == {
@@ -212,13 +231,13 @@ def keeps_its_secrets(slurm: Slurm) -> None:
         f"http://{network.METADATA}/openstack/latest/user_data",
     ]
     assert "munge.key" in slurm.says(*ask)
-    done = slurm.tries("runuser", "--user", "tenant", "--", *ask)
+    done = slurm.tries("runuser", "--user", "bob", "--", *ask)
     assert (done.returncode, done.stdout) == (7, ""), "no connection is made"
 
 
 def works(slurm: Slurm) -> None:
     """Three jobs of one GPU run together: none takes the memory of a whole machine."""
-    who = ["runuser", "--user", "tenant", "--"]
+    who = ["runuser", "--user", "bob", "--"]
     seen = slurm.lines(*who, "srun", "--chdir=/tmp", "--gpus=h100:2", "sh", "-c", "echo $SLURM_GPUS_ON_NODE")
     assert seen == ["2"]
     jobs = [slurm.submit(1) for _ in range(3)]

@@ -29,6 +29,12 @@ def test_every_script_is_one_that_bash_reads(kind: ClusterKind, of_pool: bool, t
     machine = guest(made, made.pools[0] if of_pool else None)
     etc = installed(machine, tmp_path)
     scripts = [etc / "stages.sh", *(tmp_path / "usr/local/sbin").iterdir()]
+    for name in ("gpuaas-logins", "gpuaas-usage"):
+        program = tmp_path / "usr/local/sbin" / name
+        assert program.exists() == (kind is S and not of_pool)
+        if program.exists():
+            scripts.remove(program)
+            compile(program.read_text(), name, "exec")
     assert len(scripts) == (5 if of_pool else 6)
     for script in scripts:
         assert subprocess.run(["bash", "-n", script], check=False).returncode == 0, script
@@ -136,6 +142,7 @@ def test_slurms_files_say_what_the_flavors_have() -> None:
         ["DefMemPerCPU=7372", "DefMemPerGPU=58982"],
     ], "a job that does not say takes its share, not all of a machine"
     assert conf["AccountingStorageTRES"] == "gres/gpu,gres/gpu:a100,gres/gpu:h100"
+    assert conf["AccountingStorageEnforce"] == "associations,limits,safe", "a job is somebody's"
     assert conf["AccountingStorageType"] == "accounting_storage/slurmdbd"
     assert conf["AccountingStorageHost"] == "10.0.0.11", "also of those who ask on a worker"
     assert head["/etc/gpuaas/gres.conf"].splitlines() == [
@@ -205,6 +212,7 @@ def test_user_data_that_nova_would_not_take_is_refused() -> None:
         ({"image": "u", "k3s_url": "https://x/$(id)"}, "k3s_url"),
         ({"image": "u", "manifests": {"a": "{"}}, "manifest"),
         ({"image": "u", "manifest": {}}, "manifest"),
+        ({"image": "u", "jobs_of_removed": "cancel"}, "jobs_of_removed"),
     ],
 )
 def test_settings_are_judged_before_they_are_saved(settings: dict[str, object], words: str) -> None:
@@ -225,3 +233,22 @@ def test_good_settings_are_taken() -> None:
         },
     )
     OpenStackClusterDriver.settings_check(S, {"image": "u"})
+    OpenStackClusterDriver.settings_check(S, {"image": "u", "jobs_of_removed": "finish"})
+    with pytest.raises(Invalid, match="jobs_of_removed must be cancel or finish"):
+        OpenStackClusterDriver.settings_check(S, {"image": "u", "jobs_of_removed": "keep"})
+
+
+@pytest.mark.parametrize(("settings", "policy"), [({}, "cancel"), ({"jobs_of_removed": "finish"}, "finish")])
+def test_the_head_knows_what_becomes_of_jobs_of_members_who_are_removed(
+    settings: dict[str, str], policy: str
+) -> None:
+    machine = guest(spec(S, settings={"image": "u", **settings}))
+    assert f"GPUAAS_JOBS_OF_REMOVED={policy}\n" in files(machine)["/etc/gpuaas/node.env"]
+    assert document(machine)["users"] == [], "there is no account but the system's and the members'"
+
+
+def test_no_machine_takes_a_key_that_somebody_put_into_a_home() -> None:
+    """Homes are on all machines: it would lead past Slurm to a worker's GPUs, and outlive every certificate."""
+    made = spec(S)
+    for machine in (guest(made), guest(made, made.pools[0])):
+        assert "AuthorizedKeysFile none\n" in files(machine)["/etc/ssh/sshd_config.d/50-gpuaas.conf"]

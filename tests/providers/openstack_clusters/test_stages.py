@@ -28,6 +28,7 @@ WELL: Mapping[str, str] = {
     "systemctl": "",
     "journalctl": "said by the unit",
     "gpuaas-metadata": "",
+    "gpuaas-queue": "",
     "apt-get": "",
     "exportfs": "/home 10.0.0.0/16",
     "mountpoint": "",
@@ -78,6 +79,9 @@ def furnish(root: Path, said: Mapping[str, str]) -> tuple[Path, Path]:
     """(where its programs are, where what it reports is written)."""
     for name in ("etc/slurm", "etc/munge", "etc/default", "usr/local/bin", "tools", "told"):
         (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "etc/nsswitch.conf").write_text(
+        "passwd:   files systemd\ngroup: files\nshadow: files\nhosts: files dns\n"
+    )
     (root / "etc/slurm/slurm.conf").write_text("ClusterName=CLUSTER\n")
     tools, told = root / "tools", root / "told"
     files = ("etc/fstab", "usr/local/bin/k3s.sums", "told/stages", "told/message", "tools/commands")
@@ -224,6 +228,35 @@ def test_what_the_head_writes_to_is_there(tmp_path: Path) -> None:
     """Debian has no /etc/exports.d."""
     boot(tmp_path, S, False)
     assert (tmp_path / "etc/exports.d/gpuaas.exports").read_text() == f"/home {CIDR}(rw,no_subtree_check)\n"
+
+
+@pytest.mark.parametrize("of_pool", [False, True])
+def test_logins_are_looked_up_beside_the_systems_own_accounts(of_pool: bool, tmp_path: Path) -> None:
+    """Workers look at what the head publishes at /home, and again after a stage that is repeated."""
+    boot(tmp_path, S, of_pool)
+    again = f". {tmp_path}/etc/gpuaas/node.env; . {tmp_path}/etc/gpuaas/stages.sh; logins_known"
+    subprocess.run(["bash", "-euc", again], check=True)
+    lines = (tmp_path / "etc/nsswitch.conf").read_text().splitlines()
+    assert lines == [
+        "passwd:   files systemd extrausers",
+        "group: files extrausers",
+        "shadow: files extrausers",
+        "hosts: files dns",
+    ]
+    links = {path.name: str(path.readlink()) for path in (tmp_path / "var/lib").glob("extrausers/*")}
+    published = {name: f"/home/.gpuaas/{name}" for name in ("passwd", "group")}
+    assert links == (published if of_pool else {})
+
+
+def test_a_head_is_ready_when_members_can_come_in_and_waits_for_no_portal(tmp_path: Path) -> None:
+    stages, _, commands = boot(tmp_path, S, False, {"gpuaas-queue": "!curl: (7) Failed to connect"})
+    assert stages[-1] == "ready"
+    asked = [
+        line.split()[0]
+        for line in commands
+        if line.startswith(("gpuaas-queue", "systemctl enable --quiet --now"))
+    ]
+    assert asked[0] == "gpuaas-queue", "before the timer"
 
 
 @pytest.mark.parametrize("file", ["k3s", "sums"])

@@ -10,9 +10,11 @@ from gpuaas.api.schema import operation
 from gpuaas.api.v1.clusters.node_reports import bearer, refusals_counted
 from gpuaas.api.views import ApiView
 from gpuaas.clusters import services
+from gpuaas.clusters.logins import LOGIN_MAX
 from gpuaas.providers.base import PoolSignals
 
-POOLS_MOST, NODES_MOST, GPUS_MOST = 100, 1000, 1_000_000
+POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
+SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
 
 
 class QueuedPoolInput(Input):
@@ -34,9 +36,32 @@ class QueuedPoolInput(Input):
     )
 
 
+class UsedInput(Input):
+    day = serializers.DateField(help_text="Of the billing time zone.")
+    login = Text(max_length=LOGIN_MAX)
+    gpu_seconds = Whole(
+        min_value=0, max_value=SECONDS_MOST, help_text="Of the person's jobs on that day, so far."
+    )
+
+
 class QueueReportInput(Input):
     pools = serializers.ListField(
-        child=QueuedPoolInput(), max_length=POOLS_MOST, help_text="Pools that have workers or jobs."
+        child=QueuedPoolInput(),
+        max_length=POOLS_MOST,
+        required=False,
+        help_text="Pools that have workers or jobs. Without it the queue is not known, and the last report of it stays.",
+    )
+    logins = serializers.ListField(
+        child=Text(max_length=LOGIN_MAX),
+        max_length=LOGINS_MOST,
+        required=False,
+        help_text="Names of the logins that the machines let in now.",
+    )
+    usage = serializers.ListField(
+        child=UsedInput(),
+        max_length=LOGINS_MOST,
+        required=False,
+        help_text="What the jobs of each login used, by Slurm's accounting. The latest report of a day counts.",
     )
 
 
@@ -49,9 +74,23 @@ class PoolOrderOutput(Output):
     )
 
 
+class LoginOrderOutput(Output):
+    name = serializers.CharField()
+    uid = serializers.IntegerField(help_text="Number of the user and of its group, the same on all machines.")
+    admitted = serializers.BooleanField(help_text="Whether the person may enter now.")
+
+
+class LoginOrdersOutput(Output):
+    account = serializers.CharField(
+        help_text="Of Slurm's accounting; empty while no project has the cluster."
+    )
+    logins = LoginOrderOutput(many=True)
+
+
 class QueueReportOutput(Output):
     told_at = serializers.DateTimeField()
     pools = PoolOrderOutput(many=True)
+    logins = LoginOrdersOutput(allow_null=True, help_text="Null for clusters without logins.")
 
 
 class QueueReportsView(ApiView):
@@ -65,10 +104,16 @@ class QueueReportsView(ApiView):
         """Sent twice a minute by the heads of clusters at OpenStack sites. `Authorization: Bearer` carries the
         token that the portal put into the machine's user data, valid only for this operation and as long as the
         cluster lives. Policies of its pools follow the latest report; the answer names the workers to drain before
-        they are deleted. A caller that is refused too often has to wait.
+        they are deleted, and for a Slurm cluster who is to have a login on its machines. A caller that is refused too often has to wait.
         """
         with refusals_counted():
-            given = self.input(QueueReportInput) if bearer(request) else {"pools": []}
-            pools = [PoolSignals(**one) for one in given["pools"]]
-            row, orders = services.queue_report(token=bearer(request), pools=pools)
-        return Response(QueueReportOutput({"told_at": row.told_at, "pools": orders}).data, status=201)
+            given = self.input(QueueReportInput) if bearer(request) else {}
+            pools = given.get("pools")
+            signals = None if pools is None else [PoolSignals(**one) for one in pools]
+            answer = services.queue_report(
+                token=bearer(request),
+                pools=signals,
+                logins=given.get("logins"),
+                used=[services.Used(**one) for one in given.get("usage", ())],
+            )
+        return Response(QueueReportOutput(answer).data, status=201)

@@ -8,6 +8,7 @@ from gpuaas.api.v1.clusters import (
     policies,
     queue_reports,
     templates,
+    usage,
     views,
     warm_pools,
 )
@@ -36,6 +37,7 @@ cluster_urls = [
         (f"{CLUSTER}/resume", views.ClusterResumeView, "cluster-resume"),
         (f"{CLUSTER}/operations", views.ClusterOperationsView, "cluster-operations"),
         (f"{CLUSTER}/ledger", views.ClusterLedgerView, "cluster-ledger"),
+        (f"{CLUSTER}/usage", usage.ClusterUsageView, "cluster-usage"),
         (f"{CLUSTER}/credential", views.ClusterCredentialView, "cluster-credential"),
         (f"{CLUSTER}/grants", views.ClusterGrantsView, "cluster-grants"),
         (f"{CLUSTER}/grants/revoke", views.ClusterRevocationView, "cluster-grants-revoke"),

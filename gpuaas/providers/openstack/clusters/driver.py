@@ -32,7 +32,8 @@ class OpenStackClusterDriver(
 ):
     """At a site of the driver openstack, with its credentials and options. A template's settings: `image` (name of the image that all
     machines boot from), `boot_minutes` (after which a machine that is not ready has failed; 30), `packages` (additional ones of the
-    image's distribution), and for Kubernetes `k3s_url` (of k3s' releases; GitHub) and `manifests` (add-on to YAML).
+    image's distribution), and for Kubernetes `k3s_url` (of k3s' releases; GitHub) and `manifests` (add-on to YAML), for
+    Slurm `jobs_of_removed` (`cancel` or `finish` the running jobs of a member who was removed; cancel).
     """
 
     name = "openstack"

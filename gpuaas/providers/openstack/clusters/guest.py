@@ -21,13 +21,11 @@ from gpuaas.providers.openstack.clusters.keys import (
     ADMINS,
     AGENTS,
     CLIENT_CA,
-    LOGIN,
     SERVER_CA,
     SERVERS,
     Keys,
-    principal,
 )
-from gpuaas.providers.openstack.clusters.settings import K3S_URL
+from gpuaas.providers.openstack.clusters.settings import JOBS_OF_REMOVED, K3S_URL
 
 MOST = 65535  # Nova's, of what is encoded
 HERE = Path(__file__).parent / "guest"
@@ -38,8 +36,8 @@ QUEUE = (  # what the first head of a k3s cluster runs to report its pods
     "gpuaas/providers/kubeapi/demand.py",
     "gpuaas/providers/openstack/clusters/k3s_queue.py",
 )
+SSHD, NO_KEYS = "/etc/ssh/sshd_config.d/50-gpuaas.conf", "AuthorizedKeysFile none\n"
 MANIFESTS, TLS = "/var/lib/rancher/k3s/server/manifests", "/var/lib/rancher/k3s/server/tls"
-UID = 2010  # of the members' account, the same on all machines
 UNIT = """\
 [Unit]
 After=network-online.target
@@ -145,8 +143,7 @@ def cloud_config(guest: Guest) -> str:
         ],
     }
     if guest.is_slurm:
-        account = {"name": LOGIN, "uid": UID, "shell": "/bin/bash", "lock_passwd": True}
-        document["users"] = [account]
+        document["users"] = []  # not even the image's own
     if guest.is_slurm and guest.role == "server":
         private, public = guest.keys.host_key
         document["ssh_keys"] = {"ed25519_private": private, "ed25519_public": public}
@@ -206,7 +203,9 @@ def _environment(guest: Guest) -> str:
         "NETWORK": guest.network,
         "PACKAGES": " ".join(settings.get("packages") or ()),
         "QUEUE_URL": guest.spec.boots.queue_url,
+        "ZONE": guest.spec.boots.zone,
         "K3S_URL": str(settings.get("k3s_url") or K3S_URL),
+        "JOBS_OF_REMOVED": str(settings.get("jobs_of_removed") or JOBS_OF_REMOVED[0]),
     }
     return "".join(
         f"GPUAAS_{key}='{value}'\n" if " " in value else f"GPUAAS_{key}={value}\n"
@@ -279,17 +278,20 @@ def _way_in(guest: Guest) -> dict[str, str]:
 
 
 def _slurm_files(guest: Guest) -> list[File]:
-    """Members have access to the head only; they reach the workers through their jobs."""
+    """Members have access to the head only, by certificates; they reach the workers through their jobs. A key that somebody puts into a
+    home would open every machine, for as long as they like."""
     files = [_file(f"{ETC}/munge.key", guest.keys.munge_key)]
     if guest.pool is not None:
         options = slurm.slurmd_default(guest.pool, guest.heads[0], int(guest.name.rpartition("-")[2]))
         return [
             *files,
+            _file(SSHD, NO_KEYS, "0644"),
             _file(f"{ETC}/slurmd.default", options, "0644"),
             _file("/etc/systemd/system/slurmd.service.d/gpuaas.conf", slurm.SLURMD_UNIT, "0644"),
         ]
     trust = (
-        "TrustedUserCAKeys /etc/ssh/gpuaas_ca.pub\nAuthorizedPrincipalsFile /etc/ssh/gpuaas_principals/%u\n"
+        f"{NO_KEYS}TrustedUserCAKeys /etc/ssh/gpuaas_ca.pub\n"
+        "AuthorizedPrincipalsFile /etc/ssh/gpuaas_principals/%u\n"
     )
     return [
         *files,
@@ -299,6 +301,7 @@ def _slurm_files(guest: Guest) -> list[File]:
         _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),
         _file(f"{ETC}/slurmdbd.conf", slurm.SLURMDBD_CONF),
         _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
-        _file(f"/etc/ssh/gpuaas_principals/{LOGIN}", f"{principal(guest.spec.ref)}\n", "0644"),
-        _file("/etc/ssh/sshd_config.d/50-gpuaas.conf", trust, "0644"),
+        _file(f"{BIN}/gpuaas-logins", (HERE.parent / "slurm_logins.py").read_text(), "0700"),
+        _file(f"{BIN}/gpuaas-usage", (HERE.parent / "slurm_usage.py").read_text(), "0700"),
+        _file(SSHD, trust, "0644"),
     ]

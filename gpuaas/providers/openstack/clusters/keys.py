@@ -20,7 +20,7 @@ from gpuaas.providers.base import Boots, ClusterRef, Member
 from gpuaas.providers.kubeconfig import kubeconfig_text
 
 ADMINS = "gpuaas:admins"  # the group in a client certificate, which the head binds to cluster-admin
-LOGIN = "tenant"  # the members' account of a Slurm cluster
+LOGIN = "tenant"  # the account that members share where the head has no logins of their own, as of earlier releases
 AGENTS, SERVERS = "k3s-agent-token", "k3s-token"  # purposes of the join tokens of workers and of heads
 CLIENT_CA, SERVER_CA = "k3s-client-ca", "k3s-server-ca"
 BEGIN, END = datetime(2025, 1, 1, tzinfo=UTC), datetime(2055, 1, 1, tzinfo=UTC)
@@ -133,7 +133,7 @@ class Keys:
             .serial(int.from_bytes(ref.id.bytes[-7:]))
             .type(serialization.SSHCertificateType.USER)
             .key_id(f"{member.subject} {member.name}".encode())
-            .valid_principals([principal(ref).encode()])
+            .valid_principals([(member.login or principal(ref)).encode()])
             .valid_after(int((now - SKEW).timestamp()))
             .valid_before(int(until.timestamp()))
             .add_extension(b"permit-pty", b"")
@@ -148,7 +148,7 @@ class Keys:
             certificate=certificate.public_bytes().decode().strip(),
             host=host,
             host_key=self.host_key[1],
-            login=LOGIN,
+            login=member.login or LOGIN,
         )
 
     def _ed25519(self, purpose: str) -> Ed25519PrivateKey:
@@ -175,6 +175,7 @@ ssh -i "$here/key" -o CertificateFile="$here/key-cert.pub" -o IdentitiesOnly=yes
 
 
 def principal(ref: ClusterRef) -> str:
+    """Of certificates for LOGIN; a login of one person is its own principal, since the authority is the cluster's own."""
     return f"cluster-{short(ref.id)}"
 
 

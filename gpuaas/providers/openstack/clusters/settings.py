@@ -12,11 +12,12 @@ from gpuaas.providers.base import ClusterKind
 BOOT_MINUTES = 30
 BOOT_MINUTES_MOST = 180
 K3S_URL = "https://github.com/k3s-io/k3s/releases/download"
+JOBS_OF_REMOVED = ("cancel", "finish")  # running jobs of a member who was removed; the first is the default
 PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,80}(=[A-Za-z0-9.+:~*-]{1,60})?")
 ADDRESS = re.compile(r"https?://[A-Za-z0-9.:_/%+\[\]-]{1,300}")
 KNOWN = {
     ClusterKind.KUBERNETES: {"image", "boot_minutes", "packages", "k3s_url", "manifests"},
-    ClusterKind.SLURM: {"image", "boot_minutes", "packages"},
+    ClusterKind.SLURM: {"image", "boot_minutes", "packages", "jobs_of_removed"},
 }
 
 
@@ -39,6 +40,8 @@ def settings_check(kind: ClusterKind, settings: Mapping[str, Any]) -> None:
     address = settings.get("k3s_url", K3S_URL)
     if not isinstance(address, str) or not ADDRESS.fullmatch(address):
         raise _wrong("k3s_url must be the URL of k3s' releases")
+    if settings.get("jobs_of_removed", JOBS_OF_REMOVED[0]) not in JOBS_OF_REMOVED:
+        raise _wrong(f"jobs_of_removed must be {' or '.join(JOBS_OF_REMOVED)}")
     _manifests_check(settings.get("manifests", {}))
 
 

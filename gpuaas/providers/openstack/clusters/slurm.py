@@ -51,6 +51,7 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "JobAcctGatherType=jobacct_gather/linux",
         "AccountingStorageType=accounting_storage/slurmdbd",
         f"AccountingStorageHost={address}",
+        "AccountingStorageEnforce=associations,limits,safe",
         f"AccountingStorageTRES={','.join(_counted(spec))}",
         "ReturnToService=2",
         "SlurmdTimeout=120",

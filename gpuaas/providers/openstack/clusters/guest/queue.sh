@@ -1,10 +1,12 @@
 #!/bin/bash
 # Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool, and which
-# workers run jobs. Then drains those that are to go, and forgets those that are gone.
+# workers run jobs, what each person has used, and who is let in. Then lets in and shuts out as the answer says, drains the workers that
+# are to go, and forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
 cluster=${GPUAAS_NODE%-control-1}
+names=$etc/logins.json # of the logins that are let in
 reason=gpuaas # of what was drained here; what others drain is left to them
 # of a job that may run in several partitions the first counts; one that is held back, or waits for another or for its
 # time, asks for nothing. A worker that is drained or down has no job and gets none
@@ -29,21 +31,42 @@ FILENAME == "/dev/fd/3" {
   else if ($4 !~ /^(JobHeld|Dependency|BeginTime)/) { waits[pool] += gpus; queued[pool]++; seen[pool] }
 }
 END {
-  printf "{\"pools\": ["
+  printf "\"pools\": ["
   for (pool in seen) {
     printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s]}",
       comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool]
     comma = ", "
   }
-  print "]}"
+  print "], "
 }'
-workers() { sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
+workers() { timeout 10 sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
+let_in() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
+# today's use, and that of all days since the one before the last that the portal has accepted
+export TZ=$GPUAAS_ZONE
+today=$(date +%F) since=''
+[ ! -s "$etc/usage.since" ] || since=$(cat "$etc/usage.since")
+accepted() {
+  date --date "$today -1 day" +%F > "$etc/usage.since.half"
+  mv "$etc/usage.since.half" "$etc/usage.since"
+}
+post() { # PARTS: what Slurm does not say is left out, since nobody may be let in for longer because of that
+  printf '{%s"logins": %s}' "$1" "$(let_in)" |
+    curl --silent --show-error --fail --max-time 20 --header @"$etc/queue.header" \
+      --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL"
+}
 # the workers before the jobs: what starts in between is seen with its job
-nodes=$(workers)
-jobs=$(squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100)
-answer=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs" |
-  curl --silent --show-error --fail --max-time 20 --header @"$etc/queue.header" \
-    --header 'Content-Type: application/json' --data-binary @- "$GPUAAS_QUEUE_URL")
+pools='' failed=0
+if nodes=$(workers) &&
+  jobs=$(timeout 10 squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100); then
+  pools=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
+fi
+usage=$(timeout 10 gpuaas-usage "${since:-$today}") || usage=''
+answer=$(post "$pools$usage")
+[ -z "$usage" ] || accepted
+before=$(let_in)
+gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
+[ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
+[ -n "$pools" ] || exit 1
 orders=$(python3 -c 'import json, sys
 for one in json.load(sys.stdin).get("pools") or []:
     print(one["pool"], int(one["workers"]), int(one["machines"]))' <<< "$answer")
@@ -61,3 +84,4 @@ workers | sort --unique | while read -r node state why; do
     fi
   done <<< "$orders"
 done
+exit "$failed"

@@ -1,14 +1,23 @@
 stage_packages() {
   local ours
   if [ "$GPUAAS_ROLE" = server ]; then
-    ours="slurmctld=$GPUAAS_RELEASE* slurmdbd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge mariadb-server nfs-kernel-server"
+    ours="slurmctld=$GPUAAS_RELEASE* slurmdbd=$GPUAAS_RELEASE* mariadb-server nfs-kernel-server"
   else
-    ours="slurmd=$GPUAAS_RELEASE* slurm-client=$GPUAAS_RELEASE* munge nfs-common"
+    ours="slurmd=$GPUAAS_RELEASE* nfs-common"
   fi
   # shellcheck disable=SC2086
-  packages_install $ours $GPUAAS_PACKAGES
+  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers $GPUAAS_PACKAGES
+  logins_known
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
   service_start munge 30 munge_works
+}
+# the head keeps the logins of members beside the system's own accounts, and publishes them at /home, where workers look
+logins_known() {
+  sed --in-place --regexp-extended '/extrausers/! s/^(passwd|group|shadow):.*/& extrausers/' /etc/nsswitch.conf
+  [ "$GPUAAS_ROLE" = agent ] || return 0
+  local file
+  mkdir --parents /var/lib/extrausers
+  for file in passwd group; do ln --symbolic --force /home/.gpuaas/$file /var/lib/extrausers/$file; done
 }
 munge_works() { munge --no-input | unmunge; }
 stage_gpu_driver() { gpus_expect "$(gpus_by_driver)"; }
@@ -55,6 +64,8 @@ stage_ready() {
     service_wait slurmctld 120 controller_is_up
     service_wait slurmdbd 120 accounting_is_up
     service_wait nfs-server 60 home_is_shared
+    # members can come in from the start; a portal that is away holds up no boot
+    until_true 60 'the logins of members are not there' gpuaas-queue || echo 'they follow with the reports of the queue'
     systemctl enable --quiet --now gpuaas-queue.timer
   else
     until_true 600 'Slurm has not made the machine available to jobs' service_does slurmd worker_is_idle
