@@ -1,6 +1,11 @@
 """A project and a site where every address of the API leads to something, made the way users and sites make it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
+
+import pytest_django
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.services import node_check_look, node_check_request, site_probe
@@ -15,6 +20,8 @@ from gpuaas.workspaces.reconcile import adoption
 from gpuaas.workspaces.services import adoption_plan_request, adoption_scan_request, robot_create
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
+from tenants.selectors import actor_for
+from tests.apart import undone
 from tests.api.caller import token_for
 from tests.api.cluster_stage import cluster_stage
 from tests.billing.ledger_stage import ledger_stage
@@ -26,11 +33,54 @@ from tests.billing.stage import (
 from tests.clusters.host_stage import host_at
 from tests.environments.stage import named
 from tests.factories.billing import invoice_make
+from tests.factories.catalog import stock_site
+from tests.factories.tenants import (
+    OrganizationFactory,
+    OrganizationMembershipFactory,
+    ProjectFactory,
+    ProjectMembershipFactory,
+    UserFactory,
+)
 from tests.jobs import stage as jobs
 from tests.workspaces.stage import ready, run_now
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
 NODE, OLD = "h-01", "old-lab"
+
+
+@dataclass(frozen=True)
+class World:
+    """The cast, and in `stage` the path parameters by name."""
+
+    project: Project
+    alice: User
+    bob: User
+    charlie: User
+    olga: User
+    stage: dict[str, Any]
+
+
+@contextmanager
+def furnished(blocker: pytest_django.DjangoDbBlocker) -> Iterator[World]:
+    """For a fixture of a module's scope: its cases share one world, which is gone after them. Each has to undo what it writes, as
+    a test in a transaction does."""
+    with blocker.unblock(), undone():
+        yield _world()
+
+
+def _world() -> World:
+    project = ProjectFactory.create(
+        organization=OrganizationFactory.create(slug="climate"), slug="weather-lm"
+    )
+    other = ProjectFactory.create(slug="protein-fold")
+    alice, bob, charlie = (UserFactory.create(username=name) for name in ("alice", "bob", "charlie"))
+    olga = UserFactory.create(username="olga", platform_role="operator")
+    OrganizationMembershipFactory.create(organization=project.organization, user=alice, role="owner")
+    ProjectMembershipFactory.create(project=project, user=bob, role="member")
+    ProjectMembershipFactory.create(project=other, user=charlie, role="admin")
+    as_alice, as_olga = actor_for(user=alice), actor_for(user=olga)
+    made = furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=stock_site())
+    return World(project, alice, bob, charlie, olga, made)
 
 
 def furnish(*, alice: Actor, olga: Actor, bob: User, project: Project, site: Site) -> dict[str, Any]:

@@ -19,23 +19,14 @@ from gpuaas.api.schema import OPERATION
 from gpuaas.clusters.models import ClusterGrant
 from gpuaas.core import clock
 from gpuaas.workspaces.models import AccessGrant, WorkspaceMember
-from tenants.models import Project, User
 from tenants.roles import Permission
-from tenants.selectors import actor_for
-from tests.apart import each_apart, undone
+from tests.apart import each_apart
 from tests.api.addresses import Address, addresses
 from tests.api.askers import EVERYTHING, NOTHING, Asker, Held, people, person, token, tokens
 from tests.api.caller import Answer
-from tests.api.furnished import NODE, furnish
+from tests.api.furnished import NODE, World, furnished
 from tests.api.test_outsiders import BODIES, QUERIES
-from tests.factories.catalog import stock_site
-from tests.factories.tenants import (
-    OrganizationFactory,
-    OrganizationMembershipFactory,
-    ProjectFactory,
-    ProjectMembershipFactory,
-    UserFactory,
-)
+from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
 
 BODIES_HERE: dict[str, Any] = {
     "workspace_grant_revoke": {},
@@ -168,51 +159,25 @@ def expected(case: Case, asker: Asker) -> int:
     return 403 if held or not case.place else 404
 
 
-@dataclass(frozen=True)
-class World:
-    """alice's things; bob is a member of the project, may edit in her workspace, and holds a credential there.
-
-    stage: path parameters by name; those of single operations in `elsewhere`.
-    """
-
-    project: Project
-    alice: User
-    bob: User
-    charlie: User
-    olga: User
-    stage: dict[str, Any]
-
-
 @pytest.fixture(scope="module")
 def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[World]:
-    with django_db_blocker.unblock(), undone():
-        yield _world()
-
-
-def _world() -> World:
-    project = ProjectFactory.create(
-        organization=OrganizationFactory.create(slug="climate"), slug="weather-lm"
-    )
-    other = ProjectFactory.create(slug="protein-fold")
-    alice, bob, charlie, grace = (
-        UserFactory.create(username=name) for name in ("alice", "bob", "charlie", "grace")
-    )
-    olga = UserFactory.create(username="olga", platform_role="operator")
-    OrganizationMembershipFactory.create(organization=project.organization, user=alice, role="owner")
-    OrganizationMembershipFactory.create(organization=project.organization, user=grace, role="billing")
-    ProjectMembershipFactory.create(project=project, user=bob, role="member")
-    ProjectMembershipFactory.create(project=other, user=charlie, role="admin")
-    as_alice, as_olga = actor_for(user=alice), actor_for(user=olga)
-    made = furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=stock_site())
-    project.memberships.filter(user=bob).update(role="member")
-    WorkspaceMember.objects.create(workspace_id=made["workspace"], user=bob, role="edit")
-    now = clock.now()
-    lasts = {"issued_at": now, "expires_at": now + timedelta(hours=1)}
-    AccessGrant.objects.create(workspace_id=made["workspace"], user=bob, issued_by="bob", **lasts)
-    ClusterGrant.objects.create(cluster_id=made["cluster"], user=bob, **lasts)
-    member = {"username": "grace"}
-    elsewhere = {"organization_member_get": member, "organization_member_remove": member}
-    return World(project, alice, bob, charlie, olga, {**made, "elsewhere": elsewhere})
+    """bob is a member of the project, may edit in alice's workspace, and holds a credential there. stage["elsewhere"]: path
+    parameters of single operations."""
+    with furnished(django_db_blocker) as made:
+        made.project.memberships.filter(user=made.bob).update(role="member")
+        workspace, cluster = made.stage["workspace"], made.stage["cluster"]
+        WorkspaceMember.objects.create(workspace_id=workspace, user=made.bob, role="edit")
+        now = clock.now()
+        lasts = {"issued_at": now, "expires_at": now + timedelta(hours=1)}
+        AccessGrant.objects.create(workspace_id=workspace, user=made.bob, issued_by="bob", **lasts)
+        ClusterGrant.objects.create(cluster_id=cluster, user=made.bob, **lasts)
+        grace = UserFactory.create(username="grace")
+        OrganizationMembershipFactory.create(
+            organization=made.project.organization, user=grace, role="billing"
+        )
+        member = {"username": "grace"}
+        made.stage["elsewhere"] = {"organization_member_get": member, "organization_member_remove": member}
+        yield made
 
 
 def found(case: Case, asker: Asker, stage: dict[str, Any]) -> str:

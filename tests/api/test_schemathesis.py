@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_django
 import schemathesis
 import yaml
 from django.conf import settings
@@ -27,16 +28,13 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.spec import spec_of
 from gpuaas.core.ids import uuid7
 from gpuaas.providers.base import boot_token, queue_token
-from tenants.actors import Actor
-from tenants.models import Project, User
 from tests.apart import each_apart
 from tests.api.caller import token_for
-from tests.api.furnished import furnish
+from tests.api.furnished import World, furnished
 from tests.factories.quotas import counters_must_match
 
 SNAPSHOT = Path(settings.BASE_DIR) / "docs" / "openapi.v1.yaml"
@@ -97,24 +95,21 @@ def _one_connection() -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
-@pytest.fixture
-def place(
-    site: Site, project: Project, as_alice: Actor, as_olga: Actor, alice: User, bob: User
-) -> dict[str, Any]:
-    return furnish(alice=as_alice, olga=as_olga, bob=bob, project=project, site=site)
+@pytest.fixture(scope="module")
+def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[World]:
+    with furnished(django_db_blocker) as made:
+        yield made
 
 
-def credentials(
-    label: str, alice: User, olga: User, project: Project, place: dict[str, Any]
-) -> dict[str, dict[str, str]]:
+def credentials(label: str, world: World) -> dict[str, dict[str, str]]:
     """Programs where a token does, operators' and makers' browsers where only those may; a machine's own for its reports."""
     path = label.split()[1]
     if path.endswith("/node-reports"):
-        cluster = Cluster.objects.get(pk=place["cluster"])
+        cluster = Cluster.objects.get(pk=world.stage["cluster"])
         token = boot_token(spec_of(cluster).boots.seed, cluster=cluster.pk, node="gpu-1", boot=uuid7())
         return {"headers": {"Authorization": f"Bearer {token}"}}
     if path.endswith("/queue-reports"):
-        cluster = Cluster.objects.get(pk=place["cluster"])
+        cluster = Cluster.objects.get(pk=world.stage["cluster"])
         token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
         return {"headers": {"Authorization": f"Bearer {token}"}}
     if (
@@ -122,9 +117,9 @@ def credentials(
         and "/organizations/" not in path
         and label != "POST /api/v1/projects/{project}/tokens"
     ):
-        return {"headers": {"Authorization": f"Bearer {token_for(alice, project)}"}}
+        return {"headers": {"Authorization": f"Bearer {token_for(world.alice, world.project)}"}}
     client = Client()
-    client.force_login(olga if "/platform/" in path else alice)
+    client.force_login(world.olga if "/platform/" in path else world.alice)
     session = client.cookies[settings.SESSION_COOKIE_NAME].value
     cookies = {settings.SESSION_COOKIE_NAME: session, settings.CSRF_COOKIE_NAME: CSRF}
     return {"headers": {"X-CSRFToken": CSRF}, "cookies": cookies}
@@ -162,26 +157,16 @@ def play(
 @pytest.mark.usefixtures("_one_connection")
 @pytest.mark.parametrize("room", ROOMS)
 @pytest.mark.parametrize("size", SIZES)
-def test_operations(
-    size: int,
-    room: str,
-    subtests: pytest.Subtests,
-    place: dict[str, Any],
-    alice: User,
-    olga: User,
-    project: Project,
-) -> None:
+def test_operations(size: int, room: str, subtests: pytest.Subtests, world: World) -> None:
     def check(label: str) -> None:
-        answers_as_documented(label, SIZES[size], place, alice, olga, project)
+        answers_as_documented(label, SIZES[size], world)
 
     each_apart(subtests, ((label, (label,)) for label in ROOMS[room]), check)
 
 
-def answers_as_documented(
-    label: str, size: Size, place: dict[str, Any], alice: User, olga: User, project: Project
-) -> None:
-    operation = operations()[label]
-    caller = credentials(label, alice, olga, project, place)
+def answers_as_documented(label: str, size: Size, world: World) -> None:
+    operation, place = operations()[label], world.stage
+    caller = credentials(label, world)
     seen = play(operation.as_strategy(GenerationMode.POSITIVE), caller, place, examples=size.in_place)
     assert 401 not in seen
     # a body may name what is not there, and then another one has to show that the place is; of a single one nothing is excused
