@@ -17,6 +17,7 @@ from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
+from gpuaas.jobs.services.changes import CAUSES
 from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
@@ -229,7 +230,8 @@ def _notice(row: Job) -> Notice | None:
         return None
     if row.outcome == S.CANCELLED:
         return Notice(Tone.OFF, "It was cancelled", sentence_of(row.failure))
-    return Notice(Tone.BAD, f"It failed: {row.cause}" if row.cause else "It failed", sentence_of(row.failure))
+    title = f"It failed: {row.cause}" if row.cause and row.cause not in CAUSES.values() else "It failed"
+    return Notice(Tone.BAD, title, sentence_of(row.failure))
 
 
 def _waits(row: Job, place: int | None) -> str:

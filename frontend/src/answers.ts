@@ -87,22 +87,22 @@ function overtake(event: Event): void {
 
 const remembered = new WeakMap<Element, string>();
 
-/** `[data-lease]`: a day that is typed is the choice; another length puts it aside until "On a date" is chosen again. */
-function chooseLease(event: Event): void {
+/** `[data-moment]`: a date that is typed is the choice; another choice puts it aside until the one of a date is made again. */
+function chooseMoment(event: Event): void {
   const input = event.target;
-  const lease = input instanceof HTMLInputElement ? input.closest("[data-lease]") : null;
-  const day = lease && one<HTMLInputElement>("input[type=datetime-local]", lease);
-  const onDate = lease && one<HTMLInputElement>("input[type=radio][value=date]", lease);
-  if (!(input instanceof HTMLInputElement) || !lease || !day || !onDate) return;
+  const group = input instanceof HTMLInputElement ? input.closest("[data-moment]") : null;
+  const day = group && one<HTMLInputElement>("input[type=datetime-local]", group);
+  const onDate = group && one<HTMLInputElement>("input[type=radio][value=date]", group);
+  if (!(input instanceof HTMLInputElement) || !group || !day || !onDate) return;
   if (input === day) {
     if (!day.value && !day.validity.badInput) return;
     const half = !onDate.checked && !day.value;
     onDate.checked = true;
     if (half) day.dispatchEvent(new Event("input", { bubbles: true }));
   } else if (input === onDate) {
-    if (!day.value) day.value = remembered.get(lease) ?? "";
+    if (!day.value) day.value = remembered.get(group) ?? "";
   } else if (day.value) {
-    remembered.set(lease, day.value);
+    remembered.set(group, day.value);
     day.value = "";
   }
 }
@@ -120,6 +120,6 @@ export function startAnswers(): void {
   document.addEventListener("keydown", sendTyped);
   document.addEventListener("htmx:oobAfterSwap", block);
   document.addEventListener("htmx:afterSettle", mark);
-  document.addEventListener("input", chooseLease);
-  document.addEventListener("keyup", chooseLease);
+  document.addEventListener("input", chooseMoment);
+  document.addEventListener("keyup", chooseMoment);
 }

@@ -282,7 +282,10 @@ def test_a_draft_is_made_looked_at_and_published(
     dialog.get_by_role("button", name="Publish").click()
     expect(dialog.locator(".invalid-feedback")).to_contain_text("choose a start now or later")
     assert RateCardVersion.objects.count() == 1
+    dialog.get_by_label("Now", exact=True).check()
+    expect(begins).to_have_value("")
     begins.fill(proposed)
+    expect(dialog.get_by_label("At a date and time")).to_be_checked()
     dialog.get_by_role("button", name="Publish").click()
     expect(page.locator("main")).to_contain_text("Version 2, announced")
     found = Rate.objects.filter(flavor=flavor).order_by("valid_from")
