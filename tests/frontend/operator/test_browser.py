@@ -282,13 +282,28 @@ def test_a_draft_is_made_looked_at_and_published(
     dialog.get_by_role("button", name="Publish").click()
     expect(dialog.locator(".invalid-feedback")).to_contain_text("choose a start now or later")
     assert RateCardVersion.objects.count() == 1
-    dialog.get_by_label("Now", exact=True).check()
-    expect(begins).to_have_value("")
     begins.fill(proposed)
-    expect(dialog.get_by_label("At a date and time")).to_be_checked()
     dialog.get_by_role("button", name="Publish").click()
     expect(page.locator("main")).to_contain_text("Version 2, announced")
     found = Rate.objects.filter(flavor=flavor).order_by("valid_from")
     assert [str(rate.price) for rate in found] == ["2.40", "3.00"]
     assert found[1].valid_from > clock.now()
     assert [text for text in complaints if "422" not in text] == []
+
+
+def test_a_date_that_is_typed_is_when_a_draft_starts(
+    chromium: Browser, portal: tuple[str, str], olga: User
+) -> None:
+    used_last_month(olga)
+    page, complaints = opened(chromium, portal)
+    page.goto(f"{portal[0]}rates/", wait_until="load")
+    page.get_by_role("link", name="Standard").first.click()
+    page.get_by_role("button", name="Start draft").click()
+    page.get_by_role("button", name="Publish").first.click()
+    dialog = page.locator("#publish")
+    begins = dialog.get_by_label("From")
+    dialog.get_by_label("Now", exact=True).check()
+    expect(begins).to_have_value("")
+    begins.fill("2031-01-01T00:00")
+    expect(dialog.get_by_label("At a date and time")).to_be_checked()
+    assert complaints == []
