@@ -31,9 +31,10 @@ function restore(event: KeyboardEvent): void {
 }
 
 /** Enter has saved it as a change; its form is sent only where no script does. */
+export const savesItself = (form: Element): boolean => form.querySelector("[data-inline][hx-post]") !== null;
+
 function keepPage(event: SubmitEvent): void {
-  if (event.target instanceof Element && event.target.querySelector("[data-inline][hx-post]"))
-    event.preventDefault();
+  if (event.target instanceof Element && savesItself(event.target)) event.preventDefault();
 }
 
 export function startInline(): void {

@@ -1,4 +1,5 @@
 import { all } from "./dom";
+import { savesItself } from "./inline";
 import { refreshAll } from "./live";
 import { showToast } from "./toasts";
 
@@ -59,6 +60,7 @@ function guard(event: SubmitEvent): void {
   const form = event.target;
   if (!(form instanceof HTMLFormElement) || form.getAttribute("method")?.toLowerCase() !== "post") return;
   if (form.hasAttribute("hx-post") || form.hasAttribute("target") || passed.delete(form)) return;
+  if (savesItself(form)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   if (asking.has(form) || sent.has(form)) return;
