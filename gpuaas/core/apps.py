@@ -7,7 +7,11 @@ class CoreConfig(AppConfig):
     label = "core"
 
     def ready(self) -> None:
-        from gpuaas.core import checks  # registers the system checks
+        from django.db.backends.signals import connection_created
+
+        from gpuaas.core import checks, pool  # checks: registers the system checks
+
+        connection_created.connect(pool.back)
 
         if getattr(settings, "REFUSE_UNSAFE", False):
             checks.refuse_unsafe()

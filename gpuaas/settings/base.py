@@ -10,7 +10,7 @@ from typing import Any
 from celery.schedules import crontab
 from kombu import Queue
 
-from gpuaas.core import env
+from gpuaas.core import env, pool
 from gpuaas.core.logs import logging_config
 from tenants.signin import RATE_LIMITS, oidc_origins, oidc_providers
 
@@ -173,11 +173,13 @@ TEMPLATES: list[dict[str, Any]] = [
 ]
 
 DATABASES: dict[str, Any] = {}
-DATABASE_POOL = {
+DATABASE_POOL: dict[str, Any] = {
     "min_size": 1,
     #: Processes, logs and metrics: connections of each process to PostgreSQL, at most
     "max_size": env.integer("GPUAAS_DATABASE_POOL", default=10, minimum=1),
-    "timeout": 10,
+    "timeout": pool.USUAL_SECONDS,
+    "reconnect_timeout": pool.GIVES_UP_SECONDS,
+    "reconnect_failed": pool.away,
 }
 #: Backups: whether an archive is made every night, so that its absence is reported (GpuaasBackupOld)
 BACKUPS_EXPECTED = env.boolean("GPUAAS_BACKUPS_EXPECTED", default=True)
