@@ -10,7 +10,8 @@ from decimal import Decimal
 from django.db import connection
 
 from billing.money import amount_of
-from billing.rating import Slots, hashed, rated_sql, sql_text
+from billing.rating import Slots, hashed, rated_sql
+from billing.tariffs import sql_text
 
 DEAREST = "-amount"
 SORTS = ("amount", DEAREST, "hours", "-hours", "name", "-name")

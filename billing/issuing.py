@@ -18,8 +18,9 @@ from django.db import connection
 
 from billing.models import InvoiceSeries
 from billing.months import billing_zone, month_days, month_span
-from billing.rating import Slots, rated_sql, sql_text
+from billing.rating import Slots, rated_sql
 from billing.states import PREFIXES, InvoiceKind
+from billing.tariffs import sql_text
 from gpuaas.core.clock import whole_second
 
 # the most of a batch: what is in memory at once, and how often progress is told

@@ -14,10 +14,10 @@ from billing.models import BLOCKING, Budget, Measure
 from billing.money import HOUR, amount_of, charge_divisor, minor_places, price_of, round_half_up
 from billing.months import month_of, month_span
 from billing.quotes import WHOLE
-from billing.rating import Stretch, price_stretches
 from billing.readings import Reading, budgets_read
 from billing.selectors.budgets import amount_shown, units_of
 from billing.selectors.costs import currency_of
+from billing.tariffs import Stretch, price_stretches
 from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.clusters.models import Cluster, ClusterHolding, ClusterPool, PoolSample, ScalingPolicy
 from gpuaas.clusters.policies.facts import Cap, Rules, Signals

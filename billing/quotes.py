@@ -10,8 +10,8 @@ from typing import Any
 
 from billing.money import HOUR, amount_of, charge_divisor, price_of, round_half_up
 from billing.months import Span, billing_zone, month_of, month_span
-from billing.rating import Stretch, price_stretches
 from billing.selectors.costs import currency_of
+from billing.tariffs import Stretch, price_stretches
 from billing.wares import storage_label, storage_ware
 from gpuaas.catalog.models import STORAGE_PREFIX, Flavor
 from gpuaas.core import clock

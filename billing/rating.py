@@ -4,22 +4,20 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 
 from billing.invoiced import invoiced_of
-from billing.money import EXPONENTS, amount_of, charge_divisor, price_of
+from billing.money import amount_of, price_of
 from billing.months import Span, billing_zone, day_span, month_span
+from billing.tariffs import Tariff, divisors, instant, sql_of, sql_text, tariff_read
 from gpuaas.core.clock import whole_second
-from gpuaas.core.sql import sql_read
 from gpuaas.metering.capacity import levels_parameters, levels_sql
 from gpuaas.metering.models import STREAMED_METERS, Meter
 from quotas.models import PoolReservation
@@ -28,7 +26,6 @@ from quotas.models import PoolReservation
 OBSERVED = [meter.value for meter in STREAMED_METERS]
 # changes of price in the slots up to which usage is added up by pieces first; every interval is compared with every piece
 FEW = 30
-SQL = Path(__file__).parent / "sql"
 
 
 class LineStatus(StrEnum):
@@ -96,27 +93,6 @@ class Slots:
         return live, done
 
 
-def sql_text(name: str) -> str:
-    return sql_read(SQL, name)
-
-
-@cache
-def sql_of(*names: str) -> str:
-    """One statement from CTEs that build on each other."""
-    return "WITH " + "".join(map(sql_text, names))
-
-
-def divisors() -> dict[str, Any]:
-    """Parameters: D of rating.md, by currency where it is not that of two places."""
-    return {
-        "currency": settings.CURRENCY,
-        "divisor": charge_divisor("EUR"),
-        "currencies": list(EXPONENTS),
-        "divisors": [charge_divisor(currency) for currency in EXPONENTS],
-        "organization": None,
-    }
-
-
 def idle_sql() -> str:
     """`, asked …` up to the CTE `idle`; `payer` comes before it. Parameters: first, last, projects_asked, `levels_parameters`."""
     return "".join([sql_text("portal_reserved_pools"), levels_sql(), sql_text("portal_idle")])
@@ -131,6 +107,7 @@ def rated_sql(
     draft_id: uuid.UUID | None = None,
     stored: bool = False,
     holders: Sequence[uuid.UUID] | None = None,
+    tariff: Tariff | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """`WITH …` that ends with the CTE `rated`, and its parameters: for a SELECT, or an INSERT … that text SELECT.
 
@@ -141,6 +118,7 @@ def rated_sql(
     holders: only what these workspaces or clusters held, and what nobody did, each sum rounded as if there were no others;
     all of it where a price has tiers, as they are a project's. A final month is as invoiced (section 17).
     stored: past usage is taken from the stored sums (rating.md, section 16); the cells are the same, sooner.
+    tariff: read before, of these projects (and others) over the slots (and more).
     """
     parameters: dict[str, Any] = {
         **_time(slots, now),
@@ -148,39 +126,38 @@ def rated_sql(
         "projects_asked": None if projects is None else list(projects),
         "by_holder": by_holder,
     }
-    tariff = _tariff(parameters, draft_id)
-    live, final = slots.parted(tariff["final_month"])
+    asked = {name: parameters[name] for name in ("first", "last")}
+    tariff = tariff or tariff_read(**asked, projects=projects, draft_id=draft_id)
+    live, final = slots.parted(tariff.final_month)
     if final.spans:
         parameters |= _time(live, now, around=slots) | divisors() | invoiced_of(final.months, final.spans)
-    parameters["holders"] = None if tariff["is_tiered"] or holders is None else list(holders)
+    parameters["holders"] = None if tariff.is_tiered or holders is None else list(holders)
     idle = ""
-    if tariff["is_reserved"]:
+    if tariff.is_reserved:
         parameters |= levels_parameters(**{name: parameters[name] for name in ("first", "last", "now")})
         idle = idle_sql()
     head = _head(live, tariff, parameters, idle, stored=stored)
-    tiers = "graduated" if tariff["is_graduated"] else "not_graduated"
-    volume = "volume" if tariff["is_tiered"] else "no_volume"
+    tiers = "graduated" if tariff.is_graduated else "not_graduated"
+    volume = "volume" if tariff.is_tiered else "no_volume"
     tail = [tiers, volume, "cells", "invoiced" if final.spans else "not_invoiced", "lines"]
-    return "".join([sql_of("portal_tariff"), *head, *map(sql_text, tail)]), {**parameters, **tariff}
+    sql = [sql_of("portal_tariff", "portal_slots"), *head, *map(sql_text, tail)]
+    return "".join(sql), {**parameters, **tariff.arrays_for(**asked), "most_added": tariff.most_added}
 
 
-def _head(
-    slots: Slots, tariff: dict[str, Any], parameters: dict[str, Any], idle: str, *, stored: bool
-) -> list[str]:
+def _head(slots: Slots, tariff: Tariff, parameters: dict[str, Any], idle: str, *, stored: bool) -> list[str]:
     """What comes between the tariff and the tiers; its parameters are added to those given."""
-    bounds = tariff["bounds"] or []
-    pieces = slots.cut(bounds)
+    pieces = slots.cut(tariff.bounds)
     if len(pieces) > len(slots.spans) + FEW:
         return [*_usage(tariff, idle), sql_text("price"), sql_text("counted")]
-    if stored and parameters["holders"] is None and not tariff["most_added"] and not tariff["is_graduated"]:
-        parameters |= kept_parameters(slots, bounds)
+    if stored and parameters["holders"] is None and not tariff.most_added and not tariff.is_graduated:
+        parameters |= kept_parameters(slots, tariff.bounds)
         return kept_sql(idle, by_holder=parameters["by_holder"])
     parameters |= _pieces(pieces)
     return [*_usage(tariff, idle), *map(sql_text, ("counted_pieces", "price", "counted_added"))]
 
 
-def _usage(tariff: dict[str, Any], idle: str) -> list[str]:
-    sessions = sql_text("portal_sessions" if tariff["most_added"] else "portal_usage")
+def _usage(tariff: Tariff, idle: str) -> list[str]:
+    sessions = sql_text("portal_sessions" if tariff.most_added else "portal_usage")
     return [sessions, idle, sql_text("portal_reserved")] if idle else [sessions, sql_text("portal_metered")]
 
 
@@ -215,23 +192,6 @@ def _pieces(pieces: Sequence[tuple[date, Span]]) -> dict[str, Any]:
         "piece_ends": [span.ends_at for _, span in pieces],
         "piece_always": [True] * len(pieces),
     }
-
-
-def _tariff(parameters: dict[str, Any], draft_id: uuid.UUID | None) -> dict[str, Any]:
-    """Prices and payers as SQL arrays, for the statement that reads usage."""
-    prices = "published" if draft_id is None else "drafted"
-    asked = {
-        **divisors(),
-        "meters": list(Meter.values),
-        "first": parameters["first"],
-        "last": parameters["last"],
-        "projects": parameters["projects_asked"],
-        "draft": draft_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", prices, "tariff", "tariff_read"), asked)
-        (row,) = cursor.fetchall()
-        return dict(zip([column.name for column in cursor.description or ()], row, strict=True))
 
 
 @contextmanager
@@ -280,51 +240,6 @@ def rate_usage(
         return [_cell(row) for row in cursor.fetchall()]
 
 
-def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.UUID | None, Meter], int]:
-    """Millionths of a unit-hour by (flavor, meter), as one organization pays them at `at`."""
-    parameters = {**divisors(), **_instant(at), "projects": [], "organization": organization_id}
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", "published", "tariff", "price_list"), parameters)
-        return {(flavor, Meter(meter)): int(micro) for flavor, meter, micro in cursor.fetchall()}
-
-
-@dataclass(frozen=True)
-class Stretch:
-    """One price over [starts_at, ends_at). per_hour: ten-thousandths of a millionth; less the discount, which is rounded to the
-    millionth before (rating.md, 7).
-
-    discount: the basis points by which the prices of the rate are lowered.
-    """
-
-    flavor_id: uuid.UUID | None
-    meter: Meter
-    starts_at: datetime
-    ends_at: datetime
-    per_hour: int
-    tiers: bool
-    rate_id: uuid.UUID
-    discount: int
-
-
-def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UUID) -> list[Stretch]:
-    """Every price that one organization pays in [first, last), in the order of time."""
-    parameters = {
-        **divisors(),
-        "meters": list(Meter.values),
-        "first": first,
-        "last": last,
-        "projects": [],
-        "organization": organization_id,
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", "published", "tariff", "price_stretches"), parameters)
-        rows = cursor.fetchall()
-    return [
-        Stretch(flavor, Meter(meter), starts_at, ends_at, int(each), tiers, rate, int(discount))
-        for flavor, meter, starts_at, ends_at, each, tiers, rate, discount in rows
-    ]
-
-
 @dataclass(frozen=True)
 class IdleRow:
     """So many GPUs of a reserved pool are idle. price_micro None: no price is set."""
@@ -346,12 +261,12 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
         reserved = reserved.filter(project__in=projects)
     if not reserved.exists():
         return []
-    instant = _instant(moment)
+    asked = instant(moment)
     named = None if projects is None else list(projects)
     parameters = {
         **divisors(),
-        **instant,
-        **levels_parameters(first=moment, last=instant["last"], now=instant["last"]),
+        **asked,
+        **levels_parameters(first=moment, last=asked["last"], now=asked["last"]),
         "projects": named,
         "projects_asked": named,
     }
@@ -362,10 +277,6 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
             IdleRow(key, project, flavor, int(gpus), until, None if micro is None else int(micro))
             for key, project, flavor, gpus, until, micro in cursor.fetchall()
         ]
-
-
-def _instant(at: datetime) -> dict[str, Any]:
-    return {"meters": list(Meter.values), "now": at, "first": at, "last": at + timedelta(seconds=1)}
 
 
 def _time(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from typing import Any
 
 from django.db import connection
 
-from billing.forecasts import budgets_rest, projects_of
+from billing.forecasts import Owners, budgets_rest, counted_by, owners_of
 from billing.models import Budget, Measure
 from billing.months import Span, billing_zone, day_span, month_next
 from billing.periods import BudgetPeriod, period_at
-from billing.rating import Slots, rated_sql, sql_text
+from billing.rating import Slots, rated_sql
+from billing.tariffs import Tariff, sql_text, tariff_read
 
 HISTORY_DAYS = 28  # of which the usual day is the median
 HISTORY_LEAST = 7  # days with usage, before there is a usual day
@@ -81,8 +82,15 @@ def budgets_read(
     if not periods:
         return {}
     history = today - timedelta(days=HISTORY_DAYS + 1 if anomalies else 0)
-    so_far = _days([Window(row, min(found.first, history), today) for row, found in periods], now=now)
-    to_come = budgets_rest(periods, now=now)
+    windows = [Window(row, min(found.first, history), today) for row, found in periods]
+    owners = owners_of(row for row, _ in periods)
+    tariff = tariff_read(
+        first=_spans(windows)[0].starts_at,
+        last=max(_spans(windows)[-1].ends_at, *(found.span.ends_at for _, found in periods)),
+        projects=list(owners),
+    )
+    so_far = _days(windows, now, owners, tariff)
+    to_come = budgets_rest(periods, now=now, owners=owners, tariff=tariff)
     readings = {}
     for row, found in periods:
         days = so_far.get(row.pk, {})
@@ -112,28 +120,31 @@ def anomaly_of(days: Days, today: date) -> Anomaly | None:
     return Anomaly(day, spent, usual) if spent >= UNUSUAL * usual else None
 
 
-def _days(windows: Sequence[Window], *, now: datetime) -> dict[uuid.UUID, Days]:
+def _days(windows: Sequence[Window], now: datetime, owners: Owners, tariff: Tariff) -> dict[uuid.UUID, Days]:
     """Amounts by budget and day. Full months are rated, because lines are rounded by month."""
     money = {window.budget.pk: window.budget.measure == Measure.MONEY for window in windows}
     days: dict[uuid.UUID, Days] = {}
     for by_holder in (False, True):
         asked = [window for window in windows if (window.budget.holder_id is not None) is by_holder]
-        for budget, day, minor, gpu_seconds in _rated(asked, now=now, by_holder=by_holder) if asked else ():
+        rows = _rated(asked, now, owners, tariff, by_holder=by_holder) if asked else ()
+        for budget, day, minor, gpu_seconds in rows:
             days.setdefault(budget, {})[day] = minor if money[budget] else gpu_seconds
     return days
 
 
-def _rated(windows: Sequence[Window], *, now: datetime, by_holder: bool) -> list[tuple[Any, ...]]:
+def _rated(
+    windows: Sequence[Window], now: datetime, owners: Owners, tariff: Tariff, *, by_holder: bool
+) -> list[tuple[Any, ...]]:
     """(budget, day, minor units, GPU-seconds)."""
     budgets = [window.budget for window in windows]
-    first = min(window.first for window in windows).replace(day=1)
-    spans = _spans(first, max(window.last for window in windows))
+    spans = _spans(windows)
     sql, parameters = rated_sql(
         slots=Slots([span.day.replace(day=1) for span in spans], spans),
         now=now,
-        projects=list(projects_of(budgets)),
+        projects=counted_by(budgets, owners),
         by_holder=by_holder,
         stored=True,
+        tariff=tariff,
     )
     parameters |= {
         "budgets": [row.pk for row in budgets],
@@ -149,8 +160,10 @@ def _rated(windows: Sequence[Window], *, now: datetime, by_holder: bool) -> list
     return rows
 
 
-def _spans(first: date, last: date) -> list[Span]:
-    end = month_next(last)
+def _spans(windows: Sequence[Window]) -> list[Span]:
+    """All days of the months that the windows touch."""
+    first = min(window.first for window in windows).replace(day=1)
+    end = month_next(max(window.last for window in windows))
     return [day_span(first + timedelta(days=number)) for number in range((end - first).days)]
 
 

@@ -16,7 +16,8 @@ from django.conf import settings
 from django.db import connection
 
 from billing.money import round_half_up
-from billing.rating import LineStatus, divisors, idle_at, sql_of
+from billing.rating import LineStatus, idle_at
+from billing.tariffs import Tariff, divisors, sql_of
 from gpuaas.core.clock import whole_second
 from gpuaas.metering.models import Meter
 
@@ -112,11 +113,13 @@ def coming(
     stretches: Sequence[Ahead],
     holders: Ids | None = None,
     most: int = 0,
+    tariff: Tariff | None = None,
 ) -> list[Coming]:
     """The future cost of what runs at `now` in each of `stretches`, cut at `now`: by project, and by holder for the
     `most` expensive ones.
 
-    Until the end of each lease; then suspended until it is deleted. 2 queries, 3 if a pool is reserved.
+    Until the end of each lease; then suspended until it is deleted. 2 queries, 3 if a pool is reserved. tariff: read before, of
+    these projects (and others) from `now` or earlier to the last end or later.
     """
     moment = whole_second(now)
     ahead = [
@@ -134,7 +137,7 @@ def coming(
     }
     costs = []
     names = ("worth", "dearest" if most else "no_dearest", "cards", "coming")
-    for row in _run(names, parameters):
+    for row in _run(names, parameters, tariff):
         values: list[Any] = [*row[:6], int(row[6]), row[7]]
         costs.append(Coming(*values))
     return costs
@@ -189,9 +192,14 @@ def _parameters(now: datetime, last: datetime, projects: Ids | None, holders: Id
     }
 
 
-def _run(names: Sequence[str], parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    sql = sql_of("payer", "published", "tariff", "open", *names)
+def _run(
+    names: Sequence[str], parameters: dict[str, Any], tariff: Tariff | None = None
+) -> list[tuple[Any, ...]]:
+    prices: tuple[str, ...] = ("payer", "published", "tariff")
+    if tariff is not None:
+        prices = ("portal_tariff", "portal_unsold")
+        parameters = parameters | tariff.arrays_for(first=parameters["first"], last=parameters["last"])
     with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
+        cursor.execute(sql_of(*prices, "open", *names), parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows

@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from billing.files.rows import BadRow, Doubts, Row, rates_read, usage_read
 from billing.money import amount_of, charge_divisor, price_of
 from billing.months import Span, month_span
-from billing.rating import sql_of, sql_text
+from billing.tariffs import sql_of, sql_text
 from gpuaas.core.csv_cells import csv_cell
 from gpuaas.core.errors import Invalid
 

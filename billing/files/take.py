@@ -15,8 +15,8 @@ from billing.files.rate import Refused
 from billing.files.rows import BadRow, usage_read
 from billing.models import MonthClose
 from billing.months import month_of, month_span, months_between
-from billing.rating import sql_text
 from billing.states import CloseState
+from billing.tariffs import sql_text
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.metering import imports

@@ -10,8 +10,9 @@ from django.db import connection
 
 from billing.models import MonthClose
 from billing.months import month_days, month_span
-from billing.rating import Slots, rated_sql, sql_text
+from billing.rating import Slots, rated_sql
 from billing.states import CloseState
+from billing.tariffs import sql_text
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from tenants.actors import Actor

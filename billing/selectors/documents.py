@@ -10,10 +10,10 @@ from django.db.models import QuerySet
 
 from billing.models import Invoice, InvoiceDocument, InvoiceLine, MonthClose
 from billing.money import amount_of, price_of
-from billing.rating import sql_text
 from billing.selectors.balances import billing_require, invoices_open
 from billing.selectors.credits import Credit, credits_of, credits_that_pay
 from billing.states import InvoiceKind
+from billing.tariffs import sql_text
 from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import Organization

@@ -11,8 +11,8 @@ from django.db.models import Q
 
 from billing.models import Rate, RateCard
 from billing.money import price_of
-from billing.rating import price_list
 from billing.selectors.costs import currency_of
+from billing.tariffs import price_list
 from billing.wares import storage_ware
 from gpuaas.catalog.models import STORAGE_PREFIX
 from gpuaas.core import clock

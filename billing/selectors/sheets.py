@@ -9,9 +9,9 @@ from billing.models import Rate
 from billing.money import price_of, round_half_up
 from billing.months import LAST_YEAR
 from billing.quotes import WHOLE
-from billing.rating import Stretch, price_stretches
 from billing.selectors.balances import billing_require
 from billing.selectors.costs import currency_of
+from billing.tariffs import Stretch, price_stretches
 from billing.wares import storage_ware
 from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import OfferState

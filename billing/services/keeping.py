@@ -18,7 +18,7 @@ from django.db.models import F, Min
 
 from billing.models import KeptMonth
 from billing.months import billing_zone, day_span, month_days, month_span, months_between
-from billing.rating import sql_of, sql_text
+from billing.tariffs import sql_of, sql_text
 from gpuaas.metering.final import month_final
 from gpuaas.metering.models import UsageInterval
 

@@ -1,7 +1,9 @@
--- The tariff and the slots, from arrays. Parameters: those of tariff_read.sql; months, slots, starts, ends, month_starts.
+-- The tariff, from the arrays of tariff_read.sql, which are its parameters.
 payer AS NOT MATERIALIZED (
-    SELECT * FROM unnest(%(projects)s::uuid[], %(payer_keys)s::uuid[], %(payer_organizations)s::uuid[], %(payer_currencies)s::text[])
-        AS p (project, key, organization, currency)
+    SELECT * FROM unnest(
+        %(payer_projects)s::uuid[], %(payer_keys)s::uuid[], %(payer_organizations)s::uuid[], %(payer_currencies)s::text[],
+        %(payer_divisors)s::bigint[]
+    ) AS p (project, key, organization, currency, divisor)
 ),
 tariff AS NOT MATERIALIZED (
     SELECT * FROM unnest(
@@ -17,10 +19,4 @@ tariff AS NOT MATERIALIZED (
 rate_tier AS NOT MATERIALIZED (
     SELECT * FROM unnest(%(r_rates)s::uuid[], %(r_froms)s::numeric[], %(r_tos)s::numeric[], %(r_prices)s::bigint[])
         AS r (rate, from_units, to_units, price_micro)
-),
-slot AS NOT MATERIALIZED (
-    SELECT * FROM unnest(
-        %(months)s::date[], %(slots)s::date[], %(starts)s::timestamptz[], %(ends)s::timestamptz[],
-        %(month_starts)s::timestamptz[]
-    ) AS s (month, slot, starts_at, ends_at, month_starts_at)
 ),

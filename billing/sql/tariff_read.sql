@@ -1,9 +1,10 @@
 -- The tariff as arrays, which the next statement takes as they are (text): of arrays the planner knows the length, and
 -- parallel workers can read them; of a CTE neither is true. The CTEs of tariff.sql come before it.
-SELECT p.projects, p.payer_keys, p.payer_organizations, p.payer_currencies, t.*, r.*, s.*, x.*, n.*
+SELECT p.*, t.*, r.*, s.*, x.*, n.*
 FROM (
-    SELECT array_agg(project)::text AS projects, array_agg(key)::text AS payer_keys,
-           array_agg(organization)::text AS payer_organizations, array_agg(currency)::text AS payer_currencies
+    SELECT array_agg(project)::text AS payer_projects, array_agg(key)::text AS payer_keys,
+           array_agg(organization)::text AS payer_organizations, array_agg(currency)::text AS payer_currencies,
+           array_agg(divisor)::text AS payer_divisors
     FROM payer
 ) p
 CROSS JOIN (
