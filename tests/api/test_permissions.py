@@ -4,7 +4,7 @@ What is refused has written nothing; what is allowed is done in a savepoint, so 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import pytest_django
 from django.core.management import call_command
-from django.db import connection, transaction
+from django.db import transaction
 
 from gpuaas.api.permissions import NEEDS, For, Need, need_of
 from gpuaas.api.schema import OPERATION
@@ -26,6 +26,7 @@ from tests.api.askers import EVERYTHING, NOTHING, Asker, Held, people, person, t
 from tests.api.caller import Answer
 from tests.api.furnished import NODE, World, furnished
 from tests.api.test_outsiders import BODIES, QUERIES
+from tests.api.writes import writes
 from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
 
 BODIES_HERE: dict[str, Any] = {
@@ -60,8 +61,6 @@ MONEY = {
     "spent",
     "forecast",
 }
-WRITES = ("INSERT", "UPDATE", "DELETE")
-TOUCHED = 'UPDATE "tenants_apitoken" SET "last_used_at"'
 
 
 @dataclass(frozen=True)
@@ -183,14 +182,7 @@ def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocke
 def found(case: Case, asker: Asker, stage: dict[str, Any]) -> str:
     """What is wrong with the answer, "" for nothing."""
     wanted, savepoint = expected(case, asker), transaction.savepoint()
-    written: list[str] = []
-
-    def note(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
-        if sql.startswith(WRITES) and not sql.startswith(TOUCHED):
-            written.append(sql)
-        return execute(sql, *given)
-
-    with connection.execute_wrapper(note):
+    with writes() as written:
         answer = case.ask(asker, stage)
     transaction.savepoint_rollback(savepoint)
     status = answer.status if answer.status in {401, 403, 404} else 200

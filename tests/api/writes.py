@@ -1,0 +1,25 @@
+"""What a request writes: one that is refused writes nothing."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connection
+
+WRITES = re.compile(r"\bINSERT INTO\b|\bDELETE FROM\b|(?<!FOR )(?<!KEY )\bUPDATE\b", re.IGNORECASE)
+TOUCHED = 'UPDATE "tenants_apitoken" SET "last_used_at"'
+
+
+@contextmanager
+def writes() -> Iterator[list[str]]:
+    """The statements inside that write, but for when a token was used last."""
+    written: list[str] = []
+
+    def note(execute: Callable[..., Any], sql: str, *given: Any) -> Any:
+        if WRITES.search(sql) and not sql.startswith(TOUCHED):
+            written.append(sql)
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(note):
+        yield written
