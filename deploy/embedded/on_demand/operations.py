@@ -1,6 +1,6 @@
 """Emptying the tables after a test that commits."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ class DatabaseOperations(operations.DatabaseOperations):
         """Nothing, so that Django's command does not write anew what stays; see `execute_sql_flush`."""
         return []
 
-    def execute_sql_flush(self, sql_list: Sequence[str]) -> None:
+    def execute_sql_flush(self, sql_list: Iterable[str]) -> None:
         """The lock waits for whoever still writes, as TRUNCATE would. No trigger runs: neither those that guard rows that are never
         deleted, nor those of foreign keys."""
         with transaction.atomic(using=self.connection.alias), self.connection.cursor() as cursor:
