@@ -137,10 +137,7 @@ def rated_sql(
         parameters |= levels_parameters(**{name: parameters[name] for name in ("first", "last", "now")})
         idle = idle_sql()
     head = _head(live, tariff, parameters, idle, stored=stored)
-    tiers = "graduated" if tariff.is_graduated else "not_graduated"
-    volume = "volume" if tariff.is_tiered else "no_volume"
-    tail = [tiers, volume, "cells", "invoiced" if final.spans else "not_invoiced", "lines"]
-    sql = [sql_of("portal_tariff", "portal_slots"), *head, *map(sql_text, tail)]
+    sql = [sql_of("portal_tariff", "portal_slots"), *head, *_tail(tariff, final)]
     return "".join(sql), {**parameters, **tariff.arrays_for(**asked), "most_added": tariff.most_added}
 
 
@@ -154,6 +151,12 @@ def _head(slots: Slots, tariff: Tariff, parameters: dict[str, Any], idle: str, *
         return kept_sql(idle, by_holder=parameters["by_holder"])
     parameters |= _pieces(pieces)
     return [*_usage(tariff, idle), *map(sql_text, ("counted_pieces", "price", "counted_added"))]
+
+
+def _tail(tariff: Tariff, final: Slots) -> Iterator[str]:
+    tiers = "graduated" if tariff.is_graduated else "not_graduated"
+    volume = "volume" if tariff.is_tiered else "no_volume"
+    return map(sql_text, (tiers, volume, "cells", "invoiced" if final.spans else "not_invoiced", "lines"))
 
 
 def _usage(tariff: Tariff, idle: str) -> list[str]:
