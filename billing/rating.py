@@ -132,13 +132,17 @@ def rated_sql(
     if final.spans:
         parameters |= _time(live, now, around=slots) | divisors() | invoiced_of(final.months, final.spans)
     parameters["holders"] = None if tariff.is_tiered or holders is None else list(holders)
-    idle = ""
-    if tariff.is_reserved:
-        parameters |= levels_parameters(**{name: parameters[name] for name in ("first", "last", "now")})
-        idle = idle_sql()
-    head = _head(live, tariff, parameters, idle, stored=stored)
+    head = _head(live, tariff, parameters, _idle(tariff, parameters), stored=stored)
     sql = [sql_of("portal_tariff", "portal_slots"), *head, *_tail(tariff, final)]
     return "".join(sql), {**parameters, **tariff.arrays_for(**asked), "most_added": tariff.most_added}
+
+
+def _idle(tariff: Tariff, parameters: dict[str, Any]) -> str:
+    """`idle_sql` where a pool is reserved; its parameters are added to those given."""
+    if not tariff.is_reserved:
+        return ""
+    parameters |= levels_parameters(**{name: parameters[name] for name in ("first", "last", "now")})
+    return idle_sql()
 
 
 def _head(slots: Slots, tariff: Tariff, parameters: dict[str, Any], idle: str, *, stored: bool) -> list[str]:
