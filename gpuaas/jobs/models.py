@@ -18,7 +18,8 @@ class Job(Inside):
 
     waiting: why it does not run yet, in words. holding: it takes what it asks for, from when it left the queue until the site has
     confirmed that nothing of it is left. outcome: how it ended, one of ENDED, known before it is there; cause: of a failure, in
-    one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats.
+    one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats. template: the name that the
+    template had of which it was made.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. followed: the task whose log a
@@ -35,6 +36,7 @@ class Job(Inside):
     site = models.ForeignKey(Site, on_delete=models.PROTECT, related_name="jobs")
     workspace = models.ForeignKey(Workspace, on_delete=models.PROTECT, related_name="jobs")
     again = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    template = models.CharField(max_length=40, blank=True, default="", db_default="", editable=False)
     state = models.CharField(max_length=16, choices=JobState, default=JobState.QUEUED)
     image = models.CharField(max_length=255)
     command = models.JSONField(default=list, blank=True)
@@ -110,6 +112,26 @@ class DataCredential(Identified):
     class Meta:
         ordering = ["name"]
         constraints = [models.UniqueConstraint(fields=["project", "name"], name="data_credential_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class JobTemplate(Identified):
+    """What jobs of a project are made of. order: fields of `document.FIELDS` with their values. locked: the names of those that
+    nobody changes who makes a job of it; one without a value is then as usual."""
+
+    project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="job_templates")
+    name = models.CharField(max_length=40)
+    description = models.CharField(max_length=300, blank=True)
+    order = models.JSONField(default=dict, blank=True)
+    locked = models.JSONField(default=list, blank=True)
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="job_template_name_once")]
 
     def __str__(self) -> str:
         return self.name

@@ -7,9 +7,10 @@ from typing import Any
 from django.db.models import F, Q, QuerySet, Sum
 
 from gpuaas.core.errors import Invalid
+from gpuaas.core.plain_yaml import odd
 from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
-from gpuaas.jobs.models import DataCredential, Job, JobLog, TaskLog
+from gpuaas.jobs.models import DataCredential, Job, JobLog, JobTemplate, TaskLog
 from gpuaas.jobs.mover import TAKES
 from gpuaas.jobs.states import LIVE, STAGING, JobState
 from gpuaas.lifecycle.selectors import seen_by
@@ -140,3 +141,28 @@ def credential_get_for(
 ) -> DataCredential:
     rows = credentials_for(actor=actor, project=project, permission=permission)
     return first_of(rows.filter(pk=credential_id), "data credential")
+
+
+def templates_for(
+    *, actor: Actor, project: Project, permission: Permission = Permission.WORKSPACE_VIEW
+) -> QuerySet[JobTemplate]:
+    """By their names."""
+    project_require(actor=actor, project=project, permission=permission)
+    return JobTemplate.objects.filter(project=project).select_related("project", "created_by")
+
+
+def template_get_for(
+    *,
+    actor: Actor,
+    project: Project,
+    template_id: uuid.UUID,
+    permission: Permission = Permission.WORKSPACE_VIEW,
+) -> JobTemplate:
+    rows = templates_for(actor=actor, project=project, permission=permission)
+    return first_of(rows.filter(pk=template_id), "template")
+
+
+def template_named(*, actor: Actor, project: Project, name: Any) -> JobTemplate:
+    """Raises NotFound where the project has none of that name."""
+    text = name if type(name) is str and not odd(name) else ""
+    return first_of(templates_for(actor=actor, project=project).filter(name=text), "template")
