@@ -10,7 +10,8 @@ STAMPS := .venv/.stamps
 unexport PYTHONDONTWRITEBYTECODE
 FRONTEND_SOURCES := $(shell find frontend/src frontend/scripts frontend/package.json frontend/package-lock.json frontend/vite.config.ts \
 	frontend/tsconfig.json frontend/icons.txt frontend/templates -type f 2>/dev/null)
-PYTEST_WORKERS ?= 2
+# one more than cores: a test waits a fifth of its time, for PostgreSQL or for a process
+PYTEST_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 TEMPLATE_STYLE := --line-length 120 --indent-width 2 \
 	--custom-blocks confirm,removal,empty_state,card,table,listing,list_bar,filter_bar,dialog_head,fact frontend/templates gpuaas billing
 
