@@ -79,11 +79,8 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     asked, now_held = _held(row, form)
     then_held = amounts_of(wanted, storage_gib=storage + sum(by_class.values()))
     if not wanted:
-        message = "To release everything, delete the workspace."
-        return {
-            "notice": Notice(Tone.WARN, "Nothing would be left", message),
-            "blocked": "Then nothing would be left.",
-        }
+        notice = Notice(Tone.WARN, "Nothing would be left", "To release everything, delete the workspace.")
+        return {"notice": notice, "blocked": "Then nothing would be left."}
     if then_held == asked and (storage, by_class) == (row.storage_gib, classes_of(row)):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}
