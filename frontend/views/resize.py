@@ -18,6 +18,7 @@ from frontend.presenters.cost import PriceChange, change_lines, classes_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.presenters.rights import why_no_resize
+from frontend.presenters.words import units_of
 from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
@@ -25,7 +26,6 @@ from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
-from quotas.resources import resource_unit
 from quotas.selectors import admission_preview
 from tenants.roles import Permission
 
@@ -86,8 +86,9 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
         return {"notice": notice, "blocked": "Nothing has changed yet."}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more, holder_id=row.pk)
+    units = units_of(check.resource for check in preview.checks)
     meters = tuple(
-        Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {resource_unit(check.resource)}")
+        Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {units[check.resource]}")
         for check in preview.checks
         if check.resource.startswith("gpu:") or not check.fits
     )
