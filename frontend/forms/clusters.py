@@ -200,7 +200,12 @@ class UpgradeForm(Form):
         super().__init__(*args, **kwargs)
         self.fields["release"] = forms.ChoiceField(label="Release", choices=[(one, one) for one in releases])
         pool_choices = [("", "all pools"), *((name, f"only {name}, to try it") for name in pools)]
-        self.fields["first_pool"] = forms.ChoiceField(label="Workers", choices=pool_choices, required=False)
+        self.fields["first_pool"] = forms.ChoiceField(
+            label="Workers",
+            choices=pool_choices,
+            required=False,
+            help_text="Upgrade one pool first to test your jobs on the new release, then upgrade the rest.",
+        )
 
 
 class TemplateForm(Form):

@@ -47,3 +47,15 @@ def untried() -> set[str]:
 
 def test_every_form_of_several_fields_is_tried_while_it_is_typed() -> None:
     assert untried() == set(UNTRIED)
+
+
+def test_a_try_leaves_hints_as_they_are() -> None:
+    """It sends the help texts of the form's fields: a hint that only the template knows would be gone."""
+    hinted = re.compile(r"\{% field [^%]*\bhint=")
+    found = [
+        path.name
+        for path in TEMPLATES.rglob("*.html")
+        for form in FORM.findall(path.read_text())
+        if "{% why" in form and hinted.search(form)
+    ]
+    assert found == []
