@@ -279,8 +279,11 @@ def test_a_draft_is_made_looked_at_and_published(
     begins = dialog.get_by_label("From")
     proposed = begins.input_value()
     begins.fill("2020-01-01T00:00")
-    dialog.get_by_role("button", name="Publish").click()
-    expect(dialog.locator(".invalid-feedback")).to_contain_text("choose a start now or later")
+    expect(dialog.locator("#publish_valid_from-help.invalid-feedback")).to_contain_text(
+        "choose a start now or later"
+    )
+    expect(begins).to_have_attribute("aria-invalid", "true")
+    expect(dialog.get_by_role("button", name="Publish")).to_be_disabled()
     assert RateCardVersion.objects.count() == 1
     begins.fill(proposed)
     dialog.get_by_role("button", name="Publish").click()
