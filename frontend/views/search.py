@@ -133,10 +133,18 @@ def _pages(request: HttpRequest, place: Place, text: str) -> Iterator[Entry]:
         for item in section.items
     ]
     own = [("Account", label, icon, reverse(name)) for label, icon, name in ACCOUNT]
-    words, path = text.lower().split(), urlsplit(text).path if "/" in text else ""
+    words, path = text.lower().split(), _path_of(text)
     for title, label, icon, url in dict.fromkeys([*items, *own]):
         if url.startswith(path) if path else all(word in f"{label} {title}".lower() for word in words):
             yield _entry(label, title, "Places", icon, url)
+
+
+def _path_of(text: str) -> str:
+    """Of a page's address, with or without the portal's; "" of anything else."""
+    try:
+        return urlsplit(text).path if "/" in text else ""
+    except ValueError:
+        return ""
 
 
 def _nodes(place: Place, text: str) -> Iterator[Entry]:

@@ -64,7 +64,7 @@ def test_the_palette_finds_what_the_reader_may_see(
     assert found(alice_at, "bob") == [("People", "bob", reverse("frontend:members", args=[slug]))]
     assert found(alice_at, "alice") == [("People", "alice", reverse("frontend:members", args=[slug]))]
     assert found(alice_at, "weather")[0][:2] == ("Projects", slug)
-    for nonsense in ("", "a", "\x00\x00", "%", "nobody-here", "x" * 500):
+    for nonsense in ("", "a", "\x00\x00", "%", "nobody-here", "x" * 500, "//[", "https://[::1", "/%00"):
         assert found(alice_at, nonsense) == []
 
 
