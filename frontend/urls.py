@@ -96,6 +96,7 @@ environment_patterns: list[URLPattern] = [
 
 job_patterns: list[URLPattern] = [
     path("", jobs.show, name="job"),
+    path("job.yaml", jobs.file, name="job_file"),
     path("cancel/", jobs.cancel, name="job_cancel"),
     path("rerun/", jobs.rerun, name="job_rerun"),
     path("retry/", jobs.retry, name="job_retry"),
@@ -121,6 +122,7 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("environments/<uuid:environment>/", include(environment_patterns)),
     path("jobs/", jobs.index, name="jobs"),
     path("jobs/new/", jobs.new, name="job_new"),
+    path("jobs/new/file/", jobs.new_file, name="job_new_file"),
     path("jobs/<uuid:job>/", include(job_patterns)),
     path("usage/", usage.usage, name="usage"),
     path("usage.csv", usage.usage_csv, name="usage_csv"),

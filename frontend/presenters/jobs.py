@@ -24,7 +24,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = JobState
 UNITS = (("GiB", 30), ("MiB", 20), ("KiB", 10))
-DEEDS = ("cancel", "rerun", "retry", "delete", "follow")
+DEEDS = ("file", "cancel", "rerun", "retry", "delete", "follow")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,

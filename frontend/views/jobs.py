@@ -6,8 +6,19 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
+from frontend.components import Fact
+from frontend.forms.job_files import JobFileForm
 from frontend.forms.jobs import ROWS, JobForm, again, rows_in
-from frontend.frame import checked, done, draw_page, name_typed, posted, refusals_on, refusals_shown
+from frontend.frame import (
+    Refusals,
+    checked,
+    done,
+    draw_page,
+    name_typed,
+    posted,
+    refusals_on,
+    refusals_shown,
+)
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
@@ -15,8 +26,10 @@ from frontend.presenters import held
 from frontend.presenters import jobs as shown
 from frontend.views.inside import Rooms, awake, first, form_shown, rooms_for
 from frontend.views.usage import crumbs
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
+from gpuaas.core.plain_yaml import plain_yaml
 from gpuaas.jobs import services
+from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for
 from gpuaas.jobs.spec import JOBS
@@ -24,6 +37,15 @@ from gpuaas.jobs.states import LIVE, JobState, TaskState
 from tenants.roles import Permission
 
 RUN = Permission.WORKSPACE_ACCESS
+EXAMPLE = {
+    "name": "train",
+    "image": "ghcr.io/lab/train:3",
+    "command": ["sh", "-c", "python prepare.py\npython train.py\n"],
+    "variables": {"EPOCHS": "3"},
+    "gpus": 1,
+    "vcpus": 4,
+    "memory_gib": 16,
+}
 LIST = Listing(
     "jobs",
     columns=(
@@ -93,7 +115,36 @@ def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
             made = services.job_create(actor=here.actor, workspace=room, **form.asked())
             return done(request, f"{made.name} is in the queue.", held.url_of(made))
     back = reverse("frontend:jobs", args=[here.project.slug])
-    return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")))
+    return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")), **_tabs(here))
+
+
+@project_page(RUN)
+@checked
+def new_file(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    """As a document, which is tried like the form."""
+    form = JobFileForm(posted(request), request.FILES or None)
+    if form.is_valid():
+        with Refusals(form.refuse, Invalid, Conflict, Forbidden):
+            made = services.job_submit(**here.given, given=form.read.value)
+            return done(request, f"{made.name} is in the queue.", held.url_of(made))
+    rooms = rooms_for(here, JOBS, awake(here))
+    context = {
+        **_tabs(here),
+        "form": form,
+        "example": plain_yaml({"workspace": next(iter(rooms), "its id"), **EXAMPLE}),
+        "rooms": [Fact(room.name, pk) for pk, room in rooms.items()],
+        "back": reverse("frontend:jobs", args=[here.project.slug]),
+        "crumbs": trail(here, Crumb("New")),
+    }
+    return draw_page(request, "jobs/new_file.html", context)
+
+
+def _tabs(here: ProjectPlace) -> dict[str, str]:
+    at = [here.project.slug]
+    return {
+        "form_url": reverse("frontend:job_new", args=at),
+        "file_url": reverse("frontend:job_new_file", args=at),
+    }
 
 
 def _form(request: HttpRequest, here: ProjectPlace, rooms: Rooms, initial: dict[str, Any]) -> JobForm:
@@ -116,8 +167,10 @@ def _draw_form(
     title: str,
     back: str,
     way: tuple[Crumb, ...],
+    **more: object,
 ) -> HttpResponse:
     context = {
+        **more,
         **form_shown(form, rooms),
         "title": title,
         "submit": "Submit job",
@@ -169,6 +222,13 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBas
 
 
 show = job_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+@job_page(Permission.WORKSPACE_VIEW)
+def file(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
+    """What it was given, as a document that submits it again."""
+    headers = {"Content-Disposition": f'attachment; filename="{row.name}.yaml"'}
+    return HttpResponse(document_of(row), content_type="application/yaml", headers=headers)
 
 
 @job_page(RUN)

@@ -10,9 +10,9 @@ from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
 from gpuaas.core.conditions import Stored, conditions_read
+from gpuaas.core.errors import UNKNOWN
 
 BIGGEST = 2**31 - 1
-UNKNOWN = "unknown field"
 
 
 class Whole(serializers.IntegerField):

@@ -1,4 +1,4 @@
-"""Strict JSON parser: refuses text that no database column can hold before any view sees it."""
+"""Strict parsers: they refuse text that no database column can hold before any view sees it."""
 
 import codecs
 import json
@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError, ValidationError
-from rest_framework.parsers import JSONParser
+from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.utils.json import strict_constant
 
-ODD = "text must not contain null characters or lone surrogates"
+from gpuaas.core.errors import Invalid
+from gpuaas.core.plain_yaml import ODD, odd, plain_read
+
 TWICE = "this name is given twice"
 
 
@@ -37,6 +39,25 @@ class StrictJSONParser(JSONParser):
         return parsed
 
 
+class StrictYAMLParser(BaseParser):
+    """The same for the YAML of `plain_yaml`: without anchors, tags, and names that are no texts."""
+
+    media_type = "application/yaml"
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        try:
+            return plain_read(stream.read()).value
+        except Invalid as error:
+            if error.fields:
+                raise
+            raise ParseError(f"the body is not valid YAML: {error.message}") from error
+
+
 class _Object(dict[str, Any]):
     """An object of JSON, and the names that it had more than once."""
 
@@ -48,22 +69,18 @@ class _Object(dict[str, Any]):
 
 def _odd(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     if isinstance(value, str):
-        if _is_odd(value):
+        if odd(value):
             yield _shown(*path), ODD
     elif isinstance(value, _Object):
         for name in value.twice:
             yield _shown(*path, name), TWICE
         for name, inner in value.items():
-            if _is_odd(name):
+            if odd(name):
                 yield _shown(*path), ODD
             yield from _odd(inner, (*path, name))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _odd(inner, (*path, str(index)))
-
-
-def _is_odd(text: str) -> bool:
-    return "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _shown(*path: str) -> str:

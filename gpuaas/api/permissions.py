@@ -198,6 +198,7 @@ NEEDS: Mapping[str, Need] = {
     "job_list": SEE,
     "job_create": ENTER,
     "job_get": SEE,
+    "job_file": SEE,
     "job_delete": ENTER,
     "job_cancel": ENTER,
     "job_rerun": ENTER,

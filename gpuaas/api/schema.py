@@ -64,7 +64,7 @@ SAYS = {
     409: "Not possible now: a limit, no capacity, or the present state.",
     412: "If-Match names a version that is no longer current.",
     413: "The request body is too large.",
-    415: "The body must be application/json.",
+    415: "The body is of a type that the operation does not take.",
     422: "The Idempotency-Key was used for another request.",
     429: "Too many requests or downloads at once; see Retry-After.",
     502: "The site refused the request.",
@@ -75,6 +75,7 @@ WRITES = (409, 413, 415)
 FILES: dict[str, tuple[str, Any]] = {
     "csv": ("text/csv", OpenApiTypes.STR),
     "pdf": ("application/pdf", OpenApiTypes.BINARY),
+    "yaml": ("application/yaml", OpenApiTypes.STR),
     "parquet": ("application/vnd.apache.parquet", OpenApiTypes.BINARY),
 }
 IF_MATCH = OpenApiParameter(

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from math import ceil
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
+
+UNKNOWN: Final = "unknown field"
 
 
 class GpuaasError(Exception):

@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from gpuaas.core.errors import Invalid, Mistakes, Unusable
+from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes, Unusable
 from gpuaas.jobs.states import Way
 from gpuaas.providers.reach import address_check, is_loopback
 
@@ -45,6 +45,9 @@ def _transfer(
     credentials: Container[str] | None,
 ) -> dict[str, str]:
     found = {name: given.get(name, "") for name in FIELDS}
+    for name in given.keys() - found.keys():
+        with wrong:
+            raise Invalid.field(f"{path}.{name}", UNKNOWN)
     for name, most in {"url": URL_MOST, "credential": 40, "volume": 253, "folder": FOLDER_MOST}.items():
         with wrong:
             text = found[name]

@@ -33,6 +33,7 @@ UNPAGED = {
     "environment-key",
     "environment-log",
     "job",
+    "job-file",
     "job-log",
     "data-credential",
     "platform-environment-kind",

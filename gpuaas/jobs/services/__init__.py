@@ -7,6 +7,7 @@ from gpuaas.jobs.services.changes import (
     job_follow,
     job_rerun,
     job_retry,
+    job_submit,
     job_wrong,
 )
 from gpuaas.jobs.services.credentials import credential_create, credential_delete
@@ -23,6 +24,7 @@ __all__ = [
     "job_follow",
     "job_rerun",
     "job_retry",
+    "job_submit",
     "job_wrong",
     "queue_start",
 ]

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Mistakes
+from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes, NotFound
+from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import DataCredential, Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
 from gpuaas.jobs.selectors import task_require
@@ -18,8 +20,10 @@ from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room
+from gpuaas.workspaces.selectors import workspace_get_for
 from gpuaas.workspaces.services.inside import place_judge, place_take
 from tenants.actors import SYSTEM, Actor
+from tenants.models import Project
 
 S = JobState
 # what a repetition takes from the job that it repeats, unless it is given anew
@@ -27,6 +31,39 @@ REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
     *("volume", "mount", "deadline_seconds", "retries", "tasks", "together", "inputs", "outputs"),
 )
+
+
+def job_submit(*, actor: Actor, project: Project, given: Mapping[str, Any]) -> Job:
+    """An order of `document.FIELDS`, as a document gives it: the workspace by its id. Raises as `job_create`, also for fields that it
+    does not know."""
+    wrong, asked, found = Mistakes(), {"name": "", "gpu": "", **given}, None
+    for name in asked.keys() - set(FIELDS):
+        del asked[name]
+        with wrong:
+            raise Invalid.field(name, UNKNOWN)
+    place = asked.pop("workspace", "")
+    with wrong:
+        found = _workspace_in(actor, project, place)
+    if type(asked["gpu"]) is not str:
+        asked["gpu"] = ""
+        with wrong:
+            raise Invalid.field("gpu", "enter the slug of a GPU type")
+    if found is not None and not wrong.found:
+        return job_create(actor=actor, workspace=found, **asked)
+    fields = {**job_wrong(workspace=found, **asked), **wrong.fields}
+    raise Invalid(f"the order is not valid: {', '.join(fields)}", fields=fields)
+
+
+def _workspace_in(actor: Actor, project: Project, workspace_id: Any) -> Workspace:
+    unknown = "there is no such workspace"
+    try:
+        found = workspace_get_for(actor=actor, workspace_id=UUID(str(workspace_id)))
+    except (ValueError, NotFound) as error:
+        words = "enter the id of a workspace of the project" if not workspace_id else unknown
+        raise Invalid.field("workspace", words) from error
+    if found.project_id != project.pk:
+        raise Invalid.field("workspace", unknown)
+    return found
 
 
 @transaction.atomic

@@ -15,7 +15,7 @@ OPERATORS = ("/operator/",)
 TENANTS = ("/p/", "/o/", "/account/")
 WIDTHS = (390, 768, 1280, 1920)
 HEIGHT = 900
-FILES = re.compile(r"\.(csv|pdf)($|\?)|[?&](\w+-)?(csv|format)=")
+FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=")
 # other rooms, and the way out
 ELSEWHERE = ("/api/", "/static/", "/accounts/", "/healthz")
 ROW = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d+$")

@@ -9,6 +9,7 @@ job_urls = tagged(
     "jobs",
     (f"{PROJECT}/jobs", views.JobsView, "jobs"),
     (JOB, views.JobDetailView, "job"),
+    (f"{JOB}/file", views.JobFileView, "job-file"),
     (f"{JOB}/cancel", views.JobCancelView, "job-cancel"),
     (f"{JOB}/rerun", views.JobRerunView, "job-rerun"),
     (f"{JOB}/log", views.JobLogView, "job-log"),

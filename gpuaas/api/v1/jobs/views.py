@@ -1,12 +1,16 @@
 """Jobs of a project: submit, watch, cancel, run again, delete, and read the log."""
 
 import uuid
+from typing import Any
 
+from django.http import HttpResponse
+from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.etag import answer
 from gpuaas.api.idempotency import idempotent
+from gpuaas.api.parsers import StrictJSONParser, StrictYAMLParser
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.held import HeldView
 from gpuaas.api.v1.jobs.shapes import (
@@ -21,6 +25,7 @@ from gpuaas.api.v1.jobs.shapes import (
     state_of,
 )
 from gpuaas.jobs import services
+from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.seen import tasks_of
 from gpuaas.jobs.selectors import job_get_for, jobs_for, jobs_loaded, log_chosen
@@ -34,6 +39,8 @@ class JobView(HeldView[Job]):
 
 
 class JobsView(JobView):
+    parser_classes = [StrictJSONParser, StrictYAMLParser]
+
     @operation("job_list", "List jobs", rows=JobOutput, query=JobQuery)
     def get(self, request: Request, project: str) -> Response:
         """Lists jobs of the project, newest first. Deleted ones are included unless `state` excludes them."""
@@ -52,11 +59,12 @@ class JobsView(JobView):
     @idempotent
     def post(self, request: Request, project: str) -> Response:
         """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, in the order of
-        submission; `waiting` says for what. Refused at once if the workspace is not ready, or has not bought as much."""
+        submission; `waiting` says for what. Refused at once if the workspace is not ready, or has not bought as much.
+
+        The body may also be YAML, with the same fields; `…/jobs/{job}/file` gives any job as such a document."""
         found = self.project(self.changes)
         asked = self.input(JobInput)
-        workspace = self.workspace_in(found, asked.pop("workspace"))
-        return self.accepted(services.job_create(actor=self.actor, workspace=workspace, **asked))
+        return self.accepted(services.job_submit(actor=self.actor, project=found, given=asked))
 
 
 class JobDetailView(JobView):
@@ -70,6 +78,28 @@ class JobDetailView(JobView):
     def delete(self, request: Request, project: str, job: uuid.UUID) -> Response:
         """What runs of it ends, and its log is deleted with it. Repeating the request changes nothing."""
         return self.changed(services.job_delete)
+
+
+class YamlRenderer(BaseRenderer):
+    """Only for content negotiation, as that of CSV."""
+
+    media_type = "application/yaml"
+    format = "yaml"
+
+    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
+        return JSONRenderer().render(data)
+
+
+class JobFileView(JobView):
+    renderer_classes = [YamlRenderer, JSONRenderer]
+
+    @operation("job_file", "Get a job as YAML", file="yaml")
+    def get(self, request: Request, project: str, job: uuid.UUID) -> HttpResponse:
+        """What it was given, as a document that submits the same job again when it is sent as it is. What is as usual is left
+        out."""
+        found = self.held()
+        headers = {"Content-Disposition": f'attachment; filename="{found.name}.yaml"'}
+        return HttpResponse(document_of(found), content_type="application/yaml", headers=headers)
 
 
 class JobCancelView(JobView):

@@ -1,0 +1,34 @@
+"""A job's order as a YAML document: what a job was given as people keep it, and what they send."""
+
+from typing import Any, Final
+
+from gpuaas.core.plain_yaml import plain_yaml
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.order import USUAL
+from gpuaas.jobs.states import Way
+
+# of an order as REST and documents give it, in the order in which they are written
+FIELDS: Final = ("workspace", "name", "image", "command", "arguments", "variables", "gpu", *list(USUAL)[3:])
+
+NEEDED: Final = ("workspace", "name", "image")  # of every order; all others may be left out
+
+
+def order_of(row: Job) -> dict[str, Any]:
+    """What makes the same job when it is sent again; what is as usual is left out."""
+    found = {name: getattr(row, name) for name in FIELDS if name not in {"workspace", "gpu"}}
+    found |= {
+        "workspace": str(row.workspace_id),
+        "gpu": row.pool.gpu_type.slug if row.pool is not None else "",
+        "at_once": row.at_once if row.tasks > 1 and not row.together else None,
+    }
+    for way in Way:
+        moves = found[f"{way}puts"]
+        found[f"{way}puts"] = [{part: text for part, text in each.items() if text} for each in moves]
+    usual = {"gpu": "", **USUAL}
+    kept = {name: found[name] for name in FIELDS if found[name] != usual.get(name)}
+    return {name: each for name, each in kept.items() if each != []}
+
+
+def document_of(row: Job) -> str:
+    """Sent as it is, it makes the same job again."""
+    return plain_yaml(order_of(row))
