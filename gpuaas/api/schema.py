@@ -75,7 +75,7 @@ WRITES = (409, 413, 415)
 FILES: dict[str, tuple[str, Any]] = {
     "csv": ("text/csv", OpenApiTypes.STR),
     "pdf": ("application/pdf", OpenApiTypes.BINARY),
-    "yaml": ("application/yaml", OpenApiTypes.STR),
+    "yaml": ("application/yaml", OpenApiTypes.OBJECT),
     "parquet": ("application/vnd.apache.parquet", OpenApiTypes.BINARY),
 }
 IF_MATCH = OpenApiParameter(
