@@ -10,7 +10,9 @@ STAMPS := .venv/.stamps
 unexport PYTHONDONTWRITEBYTECODE
 FRONTEND_SOURCES := $(shell find frontend/src frontend/scripts frontend/package.json frontend/package-lock.json frontend/vite.config.ts \
 	frontend/tsconfig.json frontend/icons.txt frontend/templates -type f 2>/dev/null)
-PYTEST_WORKERS ?= 2
+# one more than cores: a test waits a fifth of its time, for PostgreSQL or for a process
+PYTEST_WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+DEEP_WORKERS ?= 2
 TEMPLATE_STYLE := --line-length 120 --indent-width 2 \
 	--custom-blocks confirm,removal,empty_state,card,table,listing,list_bar,filter_bar,dialog_head,fact frontend/templates gpuaas billing
 
@@ -77,7 +79,7 @@ test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the sui
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
 test-deep: $(STAMPS)/test frontend/static/frontend/.stamp ## all the rest, room by room; ROOM=openstack, ROOM="billing api" chooses
-	@$(BIN)/python -m deploy.testing deep -n $(PYTEST_WORKERS) --room "$(ROOM)"
+	@$(BIN)/python -m deploy.testing deep -n $(DEEP_WORKERS) --room "$(ROOM)"
 
 durations: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier on a quiet machine; writes tests/durations.json
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS) --durations-keep

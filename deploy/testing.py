@@ -75,7 +75,7 @@ def fast(workers: str, rest: Sequence[str]) -> int:
         return 1
     labs = subprocess.Popen([sys.executable, "-m", "tests.lab.start"])
     try:
-        return tried("-n", workers, "--dist", "load", "--tier=fast", *rest)
+        return tried("-n", workers, "--dist", "worksteal", "--tier=fast", *rest)
     finally:
         labs.terminate()
         labs.wait()

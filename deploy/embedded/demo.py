@@ -111,7 +111,7 @@ def prepare(own: Collection[str]) -> None:
     )
     print("Bringing the tables up to date", flush=True)
     python("manage.py", "migrate", "--verbosity", "0")
-    print("Making the sample data, which takes a minute at the first start", flush=True)
+    print("Making the sample data, which takes some minutes at the first start", flush=True)
     python("-m", "deploy.embedded.seed", "--work")
     unfinished.unlink(missing_ok=True)
 

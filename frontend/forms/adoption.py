@@ -13,16 +13,27 @@ from gpuaas.catalog.models import Flavor
 class AdoptionForm(Form):
     """One count per flavor on sale at the site; the proposal is the initial value."""
 
-    project = RequiredText("Enter a project.", 40, label="Project")
-    name = RequiredText("Enter a name for the workspace.", 300, label="Name")
+    project = RequiredText("Enter a project.", 40, label="Project", help_text="the project's short name")
+    name = RequiredText(
+        "Enter a name for the workspace.",
+        300,
+        label="Name",
+        help_text="of the workspace; the name at the site stays",
+    )
     storage_gib = forms.IntegerField(
         label="Shared storage",
         min_value=0,
         max_value=STORAGE_MAX,
         required=False,
         error_messages={"invalid": "Enter a whole number of GiB."},
+        help_text="for volumes",
     )
-    members = forms.CharField(label="Members", required=False, max_length=2000)
+    members = forms.CharField(
+        label="Members",
+        required=False,
+        max_length=2000,
+        help_text="User names from the project, separated by commas. They can run workloads; project admins are admins here.",
+    )
 
     def __init__(
         self, *args: Any, flavors: Sequence[Flavor], proposed: Mapping[str, int], **kwargs: Any

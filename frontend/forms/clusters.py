@@ -154,6 +154,7 @@ class ScaleForm(Form):
     def __init__(self, *args: Any, cluster: Cluster, definition: Definition, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pools = list(cluster.pools.all())
+        self.read: dict[str, int] = {}
         self.fields["version"].initial = cluster.version
         for pool in self.pools:
             bounds = definition.pool(pool.name)
@@ -166,6 +167,13 @@ class ScaleForm(Form):
                 ),
                 error_messages=WHOLE,
             )
+
+    def clean(self) -> dict[str, Any]:
+        """What was typed stays readable when a service refuses it."""
+        found = super().clean() or {}
+        typed = {pool.name: found.get(self.key(pool.name)) for pool in self.pools}
+        self.read = {name: count for name, count in typed.items() if count is not None}
+        return found
 
     @staticmethod
     def key(pool: str) -> str:
@@ -181,8 +189,7 @@ class ScaleForm(Form):
 
     def wanted(self) -> dict[str, int]:
         """The counts that could be parsed; all of them if the form is valid."""
-        found = {pool.name: self.cleaned_data.get(self.key(pool.name)) for pool in self.pools}
-        return {name: count for name, count in found.items() if count is not None}
+        return self.read if self.is_bound and self.errors is not None else {}
 
 
 class UpgradeForm(Form):
@@ -193,7 +200,12 @@ class UpgradeForm(Form):
         super().__init__(*args, **kwargs)
         self.fields["release"] = forms.ChoiceField(label="Release", choices=[(one, one) for one in releases])
         pool_choices = [("", "all pools"), *((name, f"only {name}, to try it") for name in pools)]
-        self.fields["first_pool"] = forms.ChoiceField(label="Workers", choices=pool_choices, required=False)
+        self.fields["first_pool"] = forms.ChoiceField(
+            label="Workers",
+            choices=pool_choices,
+            required=False,
+            help_text="Upgrade one pool first to test your jobs on the new release, then upgrade the rest.",
+        )
 
 
 class TemplateForm(Form):

@@ -13,16 +13,17 @@ LINE = "line_"
 
 
 class NoteForm(Form):
-    """One amount field per line of the invoice, `lines`: position → words; those left empty are not corrected."""
+    """One amount field per line of the invoice, `lines`: position → words, and what is `left` of it; those left empty are not
+    corrected."""
 
     note = forms.ChoiceField(label="Type", choices=NOTE_KINDS)
     reason = RequiredText("Enter a reason; it is printed on the note.", 500)
 
-    def __init__(self, *args: Any, lines: Mapping[int, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, lines: Mapping[int, str], left: Mapping[int, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for position, words in lines.items():
             self.fields[f"{LINE}{position}"] = forms.CharField(
-                label=f"{position}. {words}", max_length=20, required=False
+                label=f"{position}. {words}", max_length=20, required=False, help_text=left.get(position, "")
             )
 
     def amounts(self) -> dict[int, str]:
@@ -34,15 +35,26 @@ class NoteForm(Form):
 
 
 class WriteOffForm(Form):
-    amount = forms.CharField(label="Amount", max_length=20, required=False)
+    amount = forms.CharField(
+        label="Amount", max_length=20, required=False, help_text="leave empty for the full open amount"
+    )
     reason = RequiredText("Enter a reason.", 300)
 
 
 class GrantForm(Form):
     amount = RequiredText("Enter an amount.", 20)
-    expires_at = moment_field(label="Expires", error_messages={"required": "Enter when it expires."})
-    gpu_types = forms.CharField(label="Only for GPU types", max_length=1000, required=False)
-    note = forms.CharField(max_length=200, required=False)
+    expires_at = moment_field(
+        label="Expires",
+        error_messages={"required": "Enter when it expires."},
+        help_text="pays for months closed before this date",
+    )
+    gpu_types = forms.CharField(
+        label="Only for GPU types",
+        max_length=1000,
+        required=False,
+        help_text="short names of GPU types; leave empty for all usage",
+    )
+    note = forms.CharField(max_length=200, required=False, help_text="shown in the account ledger")
 
     def types(self) -> list[str]:
         return str(self.cleaned_data["gpu_types"]).replace(",", " ").split()
@@ -50,7 +62,7 @@ class GrantForm(Form):
 
 class PaymentForm(Form):
     amount = RequiredText("Enter an amount.", 20)
-    note = forms.CharField(max_length=200, required=False)
+    note = forms.CharField(max_length=200, required=False, help_text="such as the bank's reference")
 
 
 class CloseForm(Form):

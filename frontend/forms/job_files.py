@@ -36,9 +36,11 @@ class JobFileForm(Form):
         return found
 
     def refuse(self, error: GpuaasError) -> None:
-        """Each refusal beside the document, with its line and its field."""
-        for path, texts in (error.fields or {"": [error.message]}).items():
-            line = self.read.lines.get(path)
+        """Each refusal beside the document, with its line and its field, in the order of lines."""
+        lines = self.read.lines
+        found = (error.fields or {"": [error.message]}).items()
+        for path, texts in sorted(found, key=lambda each: lines.get(each[0], 0)):
+            line = lines.get(path)
             for text in texts:
                 where, words = f"line {line}" if line else "", text
                 if not where and text.startswith("line ") and path:

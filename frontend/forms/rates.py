@@ -65,12 +65,29 @@ class TermsForm(Form):
     """`what`: see `ware_named`. Tiers are `from_1`, `costs_1` and so on."""
 
     what = RequiredText("Choose what the price is for.", 200)
-    meter = forms.ChoiceField(label="Counted", choices=[(one.value, one.label) for one in GPU_METERS])
-    price = RequiredText("Enter a price, for example 2.40.", 40)
-    tier_mode = forms.ChoiceField(label="Tier mode", choices=TierMode, required=False)
-    increment_seconds = forms.IntegerField(label="Charged in steps of", initial=1, error_messages=WHOLE)
-    minimum_seconds = forms.IntegerField(label="Minimum charge", initial=0, error_messages=WHOLE)
-    surplus_percent = forms.IntegerField(label="Price of surplus", initial=100, error_messages=WHOLE)
+    meter = forms.ChoiceField(
+        label="Counted",
+        choices=[(one.value, one.label) for one in GPU_METERS],
+        help_text="for flavors; the flavor has its price class",
+    )
+    price = RequiredText(
+        "Enter a price, for example 2.40.", 40, help_text="per GPU, core or GiB and hour; up to 6 decimals"
+    )
+    tier_mode = forms.ChoiceField(
+        label="Tier mode",
+        choices=TierMode,
+        required=False,
+        help_text="graduated: each tier at its own price; volume: the whole month at the tier reached",
+    )
+    increment_seconds = forms.IntegerField(
+        label="Charged in steps of", initial=1, error_messages=WHOLE, help_text="1: by the second"
+    )
+    minimum_seconds = forms.IntegerField(
+        label="Minimum charge", initial=0, error_messages=WHOLE, help_text="per session"
+    )
+    surplus_percent = forms.IntegerField(
+        label="Price of surplus", initial=100, error_messages=WHOLE, help_text="of the price"
+    )
 
     def __init__(self, *args: Any, rows: int = TIERS, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,8 +139,13 @@ class PublishForm(Form):
         initial="date",
         widget=forms.RadioSelect,
     )
-    valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
-    note = forms.CharField(max_length=300, required=False)
+    valid_from = moment_field(
+        label="From",
+        required=False,
+        error_messages=WRITTEN,
+        help_text="a date and time; earlier usage keeps its price",
+    )
+    note = forms.CharField(max_length=300, required=False, help_text="shown with the version")
     fingerprint = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class ReservationForm(Form):
             "required": "Choose a pool and price.",
             "invalid_choice": "This is not a flavor of the class reserved.",
         },
+        help_text="reserves all GPUs of its type at its site; flavors of the class reserved",
     )
     project = forms.ChoiceField(
         label="For",
@@ -27,9 +28,14 @@ class ReservationForm(Form):
             "required": "Choose the project that pays.",
             "invalid_choice": "This project does not exist.",
         },
+        help_text="its organization gets the pool; the project is charged for idle GPUs",
     )
-    valid_from = moment_field(label="From", required=False, error_messages=WRITTEN)
-    valid_to = moment_field(label="Until", required=False, error_messages=WRITTEN)
+    valid_from = moment_field(
+        label="From", required=False, error_messages=WRITTEN, help_text="empty means now"
+    )
+    valid_to = moment_field(
+        label="Until", required=False, error_messages=WRITTEN, help_text="leave empty for no end"
+    )
     note = forms.CharField(max_length=300, required=False)
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
 

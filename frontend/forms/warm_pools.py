@@ -41,12 +41,15 @@ class DocumentField(forms.JSONField):
 
 class WarmPoolChangeForm(Form):
     wanted = forms.IntegerField(label="Clusters to keep ready", error_messages=WHOLE)
-    making_most = forms.IntegerField(label="Built at once, at most", error_messages=WHOLE)
+    making_most = forms.IntegerField(
+        label="Built at once, at most", error_messages=WHOLE, help_text="each uses free capacity of the site"
+    )
     document = DocumentField(
         label="Configuration",
         max_length=DOCUMENT_MAX,
         error_messages={"required": "Enter at least {}.", "invalid": "This is not valid JSON."},
         widget=forms.Textarea(attrs={"rows": 12, "spellcheck": "false"}),
+        help_text="Waiting clusters with another configuration are deleted once as many with this one are ready.",
     )
     version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
@@ -63,16 +66,20 @@ class WarmPoolChangeForm(Form):
         return None
 
 
+DEFAULTS = "As in an order, in JSON. Omitted fields use the defaults of the newest version each time."
+
+
 class WarmPoolForm(WarmPoolChangeForm):
     """`confirmed` is set once the operator has reviewed the cost."""
 
-    name = RequiredText("Enter a name.", 300, label="Name")
+    name = RequiredText("Enter a name.", 300, label="Name", help_text="for operators")
     project = forms.ChoiceField(
         label="Project",
         error_messages={
             "required": "Choose the project that pays.",
             "invalid_choice": "This project does not exist.",
         },
+        help_text="its limits apply and it pays",
     )
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
     field_order = ("name", "project", "wanted", "making_most", "document")
@@ -80,3 +87,4 @@ class WarmPoolForm(WarmPoolChangeForm):
     def __init__(self, *args: Any, projects: Iterable[tuple[str, str]] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choices_set(self, "project", [("", "choose"), *projects])
+        self.fields["document"].help_text = DEFAULTS

@@ -106,13 +106,16 @@ class RequestForm(LeaseForm):
     def beside(self) -> list[forms.BoundField]:
         """The fields that are checked while they are typed; the lease shows its errors itself."""
         classes = ("storage_class", "class_gib") if self.has_classes else ()
-        return [self[name] for name in ("storage_gib", *classes, "placement", "name", "members")]
+        return [self[name] for name in ("count", "storage_gib", *classes, "placement", "name", "members")]
 
 
 def _bounded(label: str, most: int, sentence: str, **given: Any) -> forms.IntegerField:
     """A whole number from 0, each refusal of which names both bounds."""
     errors = dict.fromkeys(("required", "invalid", "min_value", "max_value"), sentence)
     return forms.IntegerField(label=label, min_value=0, max_value=most, error_messages=errors, **given)
+
+
+NOTHING_LEFT = "Nothing would be left. To release everything, delete the workspace."
 
 
 class ResizeForm(Form):
@@ -148,6 +151,14 @@ class ResizeForm(Form):
                 initial=0 if row is None else row.confirmed if back else row.gib,
                 required=False,
             )
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        names = [self.key(item.flavor.slug) for item in self.items]
+        if all(found.get(name) == 0 for name in names):
+            for name in names:
+                self.add_error(name, NOTHING_LEFT)
+        return found
 
     @staticmethod
     def key(slug: str) -> str:

@@ -9,11 +9,11 @@ from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Noti
 from frontend.presenters.answer import price_line, total_line
 from frontend.presenters.money import month_words, notes_of
 from frontend.presenters.unconfirmed import waits_at
+from frontend.presenters.words import units_of
 from gpuaas.clusters.services import Plan
 from gpuaas.clusters.spec import burst_site
 from gpuaas.core.looks import Tone
 from quotas.checks import Check, Scope
-from quotas.resources import resource_unit
 
 SUBMIT = "Order cluster"
 ICONS = {"machine": "server-2", "network": "network", "load-balancer": "send", "add-on": "components"}
@@ -69,18 +69,19 @@ def _notice(plan: Plan) -> Notice:
     check = preview.refusals[0]
     rest = len(preview.refusals) - 1
     more = f" {rest} more limit{' is' if rest == 1 else 's are'} exceeded." if rest else ""
-    return Notice(Tone.BAD, check.title(), f"{check.numbers}{more}")
+    return Notice(Tone.BAD, check.title(units_of([check.resource])[check.resource]), f"{check.numbers}{more}")
 
 
 def meters_of(checks: tuple[Check, ...]) -> tuple[Meter, ...]:
     """GPUs always, other resources only if their limit refuses the order."""
+    units = units_of(check.resource for check in checks)
     return tuple(
         Meter(
             used=0,
             held=check.used,
             asked=check.asked,
             limit=check.limit,
-            label=f"{'Capacity' if check.scope is Scope.SITE else 'Limit'} of {check.scope_name}, {resource_unit(check.resource)}",
+            label=f"{'Capacity' if check.scope is Scope.SITE else 'Limit'} of {check.scope_name}, {units[check.resource]}",
             text=f"{check.used:,} + {check.asked:,} of {'no limit' if check.limit is None else f'{check.limit:,}'}",
         )
         for check in checks

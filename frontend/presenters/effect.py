@@ -17,6 +17,7 @@ from frontend.presenters import money
 from frontend.presenters.cluster_answer import meters_of
 from frontend.presenters.cost import classes_of
 from frontend.presenters.held import Held, kind_of, why_not
+from frontend.presenters.words import units_of
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
 from gpuaas.clusters.services import Draft, scale_preview
@@ -28,7 +29,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
 from quotas.amounts import amounts_of
 from quotas.checks import Scope
-from quotas.resources import STORAGE, resource_unit
+from quotas.resources import STORAGE
 from quotas.selectors import Preview, admission_preview, limits_for_project, reservations_held
 from tenants.models import Project
 from tenants.roles import Permission
@@ -156,15 +157,16 @@ def verdict(
     check = preview.refusals[0]
     if check.reserved_because:
         return Notice(Tone.BAD, f"Reserved at {check.scope_name}", check.reserved_because)
-    return Notice(Tone.BAD, check.title(), check.numbers)
+    return Notice(Tone.BAD, check.title(units_of([check.resource])[check.resource]), check.numbers)
 
 
 def tell_beside(form: forms.Form, preview: Preview, fields: Mapping[str, str]) -> None:
     """What has no room is an error of the field that asks for it."""
+    units = units_of(check.resource for check in preview.refusals)
     for check in preview.refusals if form.is_bound else ():
         name = fields.get(check.resource, "")
         if name and name not in form.errors:
-            form.add_error(name, f"{check.title()}. {check.numbers}")
+            form.add_error(name, f"{check.title(units[check.resource])}. {check.numbers}")
 
 
 def _resumed(row: Held) -> Preview:
@@ -183,12 +185,12 @@ def _kept(row: Held, held: Mapping[str, int]) -> dict[str, int]:
 def _released(row: Held, held: Mapping[str, int], kept: Mapping[str, int]) -> tuple[Meter, ...]:
     """What the limits of project and organization hold of its GPUs, now and then."""
     found = []
-    project = row.project
+    project, units = row.project, units_of(held)
     for line in limits_for_project(project=project):
         less = held.get(line.resource, 0) - kept.get(line.resource, 0)
         if less <= 0 or not line.resource.startswith("gpu:"):
             continue
-        unit = resource_unit(line.resource)
+        unit = units[line.resource]
         for name, used, limit in (
             (project.slug, line.used, line.limit),
             (project.organization.slug, line.organization_used, line.organization_limit),

@@ -82,6 +82,7 @@ class Page:
     conditions: tuple[held.ConditionRow, ...]
     log: EnvironmentLog | None
     start_word: str
+    why_not: str
 
 
 def row_of(row: Environment) -> Row:
@@ -116,6 +117,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first(),
         start_word="Try again" if row.state == S.FAILED else "Start",
+        why_not="" if row.state == S.DELETED else inside.why_not(row, here),
     )
 
 

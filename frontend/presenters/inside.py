@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from frontend.place import ProjectPlace
 from frontend.presenters import held
+from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.environments.models import Environment
 from gpuaas.jobs.models import Job
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import LABELS, room_of
+from tenants.roles import Permission
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,18 @@ def fields_of(row: Environment | Job) -> dict[str, Any]:
         "created_by": row.created_by.username,
         "created_at": row.created_at,
     }
+
+
+def why_not(row: Environment | Job, here: ProjectPlace) -> str:
+    """Why the reader has none of its buttons, in a sentence; "" for a reader who may have them."""
+    if may_run(row.workspace, here):
+        return ""
+    if not here.can(Permission.WORKSPACE_ACCESS):
+        return "You can only view it: your role in this project is read-only."
+    return (
+        f"You can only view it: it belongs to {row.workspace.name}, whose members with the role Edit or Admin can change it. "
+        "An admin of the workspace or of the project can add you."
+    )
 
 
 def free_in(workspace: Workspace) -> tuple[Free, ...]:

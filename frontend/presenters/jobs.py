@@ -17,7 +17,6 @@ from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
-from gpuaas.jobs.services.changes import CAUSES
 from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
@@ -70,6 +69,7 @@ class Page:
     followed: int | None
     progress: Meter | None
     files: tuple[tuple[str, tuple[Meter, ...]], ...]
+    why_not: str
 
     @property
     def following(self) -> str:
@@ -127,6 +127,7 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         followed=row.followed if may.follow else None,
         progress=_progress(row) if row.tasks > 1 else None,
         files=tuple((str(way.label), found) for way in Way if (found := _files(row, way))),
+        why_not="" if row.state == S.DELETED else inside.why_not(row, here),
     )
 
 
@@ -176,7 +177,7 @@ def _files(row: Job, way: Way) -> tuple[Meter, ...]:
         total, copied = each["total_bytes"], each["bytes"]
         text = f"{_gib(copied)} of {_gib(total)}, {each['files']:,} of {each['total_files']:,} files"
         if not each["total_files"]:
-            text = "all was there already" if there else "waits"
+            text = "all was there already" if there else "nothing was copied" if row.outcome else "waits"
         meters.append(Meter(copied, limit=total, label=label, text=text))
     return tuple(meters)
 
@@ -230,7 +231,7 @@ def _notice(row: Job) -> Notice | None:
         return None
     if row.outcome == S.CANCELLED:
         return Notice(Tone.OFF, "It was cancelled", sentence_of(row.failure))
-    title = f"It failed: {row.cause}" if row.cause and row.cause not in CAUSES.values() else "It failed"
+    title = f"It failed: {row.cause}" if row.cause else "It failed"
     return Notice(Tone.BAD, title, sentence_of(row.failure))
 
 

@@ -1,13 +1,15 @@
 """What pages call things at a site: a namespace with pods or a project with machines, as its driver declares."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import GpuType, Site
 from gpuaas.catalog.site import kind_of
 from gpuaas.providers.base import AccessCapability, AccessKind, Driver, MachineCapability
 from gpuaas.providers.base.kind import Nouns
 from gpuaas.providers.registry import kind_or_missing
+from quotas.resources import gpu_type_slug, resource_unit
 
 
 @dataclass(frozen=True)
@@ -123,3 +125,14 @@ def _words(kind: type[Driver], nouns: Nouns) -> Words:
     words = MACHINES if issubclass(kind, MachineCapability) else PODS
     words = replace(words, space=nouns.space, consumer=nouns.consumer, node=nouns.node)
     return replace(words, access=kind.access_kind) if issubclass(kind, AccessCapability) else words
+
+
+def units_of(resources: Iterable[str]) -> dict[str, str]:
+    """Each in a sentence, GPUs by the name of their type: `H100 SXM 80 GB GPUs`, `GiB of memory`. One query."""
+    slugs = {resource: gpu_type_slug(resource) for resource in resources}
+    wanted = sorted(filter(None, slugs.values()))
+    names = dict(GpuType.objects.filter(slug__in=wanted).values_list("slug", "name")) if wanted else {}
+    return {
+        resource: f"{names[slug]} GPUs" if slug in names else resource_unit(resource)
+        for resource, slug in slugs.items()
+    }

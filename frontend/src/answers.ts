@@ -26,11 +26,11 @@ function mark(): void {
 function blockWhy(event: Event): void {
   const why = event.target;
   if (!(why instanceof HTMLElement) || !("why" in why.dataset)) return;
-  const button = one<HTMLButtonElement>("button[type=submit]", why.closest("form") ?? why);
-  if (!button) return;
-  button.disabled = why.textContent?.trim() !== "";
-  if (button.disabled) button.setAttribute("aria-describedby", why.id);
-  else button.removeAttribute("aria-describedby");
+  for (const button of all<HTMLButtonElement>("button[type=submit]", why.closest("form") ?? why)) {
+    button.disabled = why.textContent?.trim() !== "";
+    if (button.disabled) button.setAttribute("aria-describedby", why.id);
+    else button.removeAttribute("aria-describedby");
+  }
 }
 
 /** Without an answer nothing is refused: what was refused before was of another text. */

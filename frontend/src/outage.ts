@@ -12,19 +12,25 @@ const SENT_MS = 10_000;
 /** On their way, until the answer is the next page. A second press meanwhile would be a second payment. */
 let sent = new WeakSet<HTMLFormElement>();
 
+const TITLES = {
+  database: "The portal cannot reach its database",
+  silent: "The portal does not answer",
+};
+type Trouble = keyof typeof TITLES;
+
 /** What a proxy says of this address counts for nothing: only that nobody answers, or that the portal itself says no. */
-async function ready(): Promise<boolean> {
+async function trouble(): Promise<Trouble | null> {
   try {
-    return (await fetch(READY, { cache: "no-store", redirect: "manual" })).status !== 503;
+    return (await fetch(READY, { cache: "no-store", redirect: "manual" })).status === 503 ? "database" : null;
   } catch {
-    return false;
+    return "silent";
   }
 }
 
 function wait(): void {
   window.setTimeout(() => {
-    void ready().then((back) => {
-      if (!back) return wait();
+    void trouble().then((found) => {
+      if (found) return wait();
       away = false;
       for (const toast of all("[data-outage]")) toast.remove();
       refreshAll();
@@ -33,12 +39,12 @@ function wait(): void {
 }
 
 /** Said once, until the portal answers again; meanwhile everything stays as it is. */
-function say(): void {
+function say(found: Trouble): void {
   if (away) return;
   away = true;
   showToast({
     tone: "bad",
-    title: "The portal cannot reach its database",
+    title: TITLES[found],
     text: "What is shown and what you typed stays here. The portal is asked again every 5 seconds; send it again then.",
     mark: "outage",
   });
@@ -47,7 +53,7 @@ function say(): void {
 
 function failed(event: Event): void {
   const { xhr } = (event as CustomEvent<{ xhr: XMLHttpRequest }>).detail;
-  if (unanswered(xhr)) say();
+  if (unanswered(xhr)) say(xhr.status === 0 ? "silent" : "database");
 }
 
 /** No answer at all, or one that says nothing but 503. */
@@ -66,9 +72,9 @@ function guard(event: SubmitEvent): void {
   if (asking.has(form) || sent.has(form)) return;
   asking.add(form);
   const by = event.submitter;
-  void ready().then((there) => {
+  void trouble().then((found) => {
     asking.delete(form);
-    if (!there) return say();
+    if (found) return say(found);
     passed.add(form);
     // A part of the page that was drawn anew meanwhile has taken it away.
     if (!form.isConnected) {

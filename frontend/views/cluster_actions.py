@@ -16,9 +16,9 @@ from billing.clusters import cluster_wanted_quote
 from billing.held import held_quote
 from frontend import formats
 from frontend.components import Fact, Notice
-from frontend.forms import sentence_of
+from frontend.forms import refuse
 from frontend.forms.clusters import ScaleForm, UpgradeForm
-from frontend.frame import done, draw_page, draw_piece, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, draw_page, draw_piece, posted, refusals_on, refusals_shown
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cluster_access import revoke_url_of
@@ -78,17 +78,19 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
     """What the new counts ask of limits and capacity on top of what is held, what they end and what they cost per hour."""
     if why := why_not(row, Verb.RESIZE):
         return {"notice": Notice(Tone.WARN, "It cannot be scaled now", why), "blocked": why}
-    if form.is_bound and not form.is_valid():
-        notice = Notice(Tone.WARN, "Check your input", "Enter whole numbers.")
+    beside, counts = "What is wrong stands beside its field.", form.wanted()
+    if form.is_bound and len(counts) < len(form.pools):
+        notice = Notice(Tone.WARN, "Check your input", beside)
         return {"notice": notice, "blocked": "The form is not complete yet."}
-    counts = form.wanted() if form.is_bound else {}
     if all(counts.get(pool.name, pool.count) == pool.count for pool in form.pools):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}
     try:
         preview = scale_preview(cluster=row, counts=counts)
     except Invalid as error:
-        notice = Notice(Tone.WARN, "Not possible", sentence_of(error.message))
+        if not form.errors:
+            refuse(form, error)
+        notice = Notice(Tone.WARN, "Not possible", beside)
         return {"notice": notice, "blocked": "It is outside the bounds of its pools."}
     facts = []
     if here.can(Permission.BILLING_VIEW):
@@ -111,6 +113,7 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
 
 
 @cluster_action(CREATE)
+@checked
 def upgrade(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
     pools = [pool.name for pool in row.pools.all()]
     form = UpgradeForm(

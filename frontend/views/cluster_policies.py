@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from billing.policies import policy_dry_run
 from billing.selectors.costs import currency_of
 from frontend.forms.cluster_policies import PolicyForm, initial_of
-from frontend.frame import done, draw_page, posted, refusals_on
+from frontend.frame import checked, done, draw_page, posted, refusals_on
 from frontend.lists import Column, Filter, Listing, Query, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
@@ -80,6 +80,7 @@ def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 
 
 @cluster_page(CREATE)
+@checked
 def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
     kind = _kind(request, "")
     pools = _pools(row, request.GET.get("pool", ""))
@@ -97,6 +98,7 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
 
 
 @project_page(VIEW)
+@checked
 def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: uuid.UUID) -> HttpResponse:
     """The form for who may change it; everybody else of the project reads it there."""
     row = cluster_at(here, cluster, CREATE if request.method == "POST" else VIEW)

@@ -17,7 +17,7 @@ from gpuaas.jobs.services import credential_create, credential_delete
 from tenants.roles import Permission
 
 LIST = Listing(
-    "data-credentials",
+    "data credentials",
     columns=(
         Column("name", "Credential", "name"),
         Column("access_key_id", "Access key ID", "access_key_id"),

@@ -100,6 +100,7 @@ def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBa
 
 
 @organization_action()
+@checked
 def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = OrganizationMemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from frontend import toasts
 from frontend.forms.projects import MemberForm
-from frontend.frame import done, posted, refusals_on
+from frontend.frame import checked, done, posted, refusals_on
 from frontend.lists import Column, Listing, Query, find, list_page, saying
 from frontend.place import ProjectPlace, project_action, project_page
 from frontend.presenters import limits as limits_shown
@@ -74,6 +74,7 @@ def limits(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 
 
 @project_page(Permission.PROJECT_VIEW)
+@checked
 def members(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     form = MemberForm(posted(request))
     if form.is_valid():

@@ -121,12 +121,17 @@ def _remember(request: HttpRequest, token: str, row: Workspace) -> None:
 
 def draw(request: HttpRequest, here: ProjectPlace, form: RequestForm) -> HttpResponse:
     source: Mapping[str, Any] = request.POST if form.is_bound else form.initial
+    tried = request_check.checked(here, source)
+    found = answer_for(here, source, tried)
+    if "count" not in form.errors:
+        _count_told(tried, found)
     context = {
         "form": form,
         "offers": offers_at(request, here),
         "after_lease": after_lease(),
         "chosen": str(source.get("flavor", "")),
-        "answer": answer_for(here, source, request_check.checked(here, source)),
+        "answer": found,
+        "count_field": form["count"] if form.errors.get("count") else tried["count"],
         "urls": urls_of(here),
         "crumbs": (
             *crumbs(here, "Workspaces", reverse("frontend:workspaces", args=[here.project.slug])),
@@ -169,6 +174,7 @@ def answer_now(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         source["count"] = take
     form = request_check.checked(here, source)
     found = answer_for(here, source, form)
+    _count_told(form, found)
     if found.storage_problem and "storage_gib" not in form.errors:
         form.add_error("storage_gib", found.storage_problem)
     context: dict[str, Any] = {
@@ -178,8 +184,14 @@ def answer_now(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
         "urls": urls_of(here),
     }
     if take.isdigit():
-        context["form"] = RequestForm(initial=source)
+        context["count_field"] = form["count"]
     return render(request, "catalog/_answer.html", context)
+
+
+def _count_told(form: RequestForm, found: answer.Answer) -> None:
+    if found.count_problem:
+        form.errors.pop("count", None)
+        form.add_error("count", found.count_problem)
 
 
 def answer_for(here: ProjectPlace, source: Mapping[str, Any], form: RequestForm) -> answer.Answer:

@@ -18,6 +18,7 @@ from frontend.presenters.cost import PriceChange, change_lines, classes_of
 from frontend.presenters.effect import blocked_by, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.presenters.rights import why_no_resize
+from frontend.presenters.words import units_of
 from frontend.views.workspaces import trail, workspace_page
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.looks import Tone
@@ -25,7 +26,6 @@ from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
-from quotas.resources import resource_unit
 from quotas.selectors import admission_preview
 from tenants.roles import Permission
 
@@ -79,18 +79,16 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     asked, now_held = _held(row, form)
     then_held = amounts_of(wanted, storage_gib=storage + sum(by_class.values()))
     if not wanted:
-        message = "To release everything, delete the workspace."
-        return {
-            "notice": Notice(Tone.WARN, "Nothing would be left", message),
-            "blocked": "Then nothing would be left.",
-        }
+        notice = Notice(Tone.WARN, "Nothing would be left", "To release everything, delete the workspace.")
+        return {"notice": notice, "blocked": "Then nothing would be left."}
     if then_held == asked and (storage, by_class) == (row.storage_gib, classes_of(row)):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}
     more = {name: amount - now_held.get(name, 0) for name, amount in then_held.items()}
     preview = admission_preview(project=here.project, site=row.site, amounts=more, holder_id=row.pk)
+    units = units_of(check.resource for check in preview.checks)
     meters = tuple(
-        Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {resource_unit(check.resource)}")
+        Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {units[check.resource]}")
         for check in preview.checks
         if check.resource.startswith("gpu:") or not check.fits
     )

@@ -1,7 +1,9 @@
-"""What the palette finds: by name, id, address or number, and only what the reader may see."""
+"""What the palette finds: by name, number, or address, by the start of an id, and only what the reader may see."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.contrib.auth.decorators import login_required
 from django.db.models import Q, QuerySet
@@ -17,7 +19,7 @@ from frontend.presenters import held
 from gpuaas.catalog.selectors import nodes_named
 from gpuaas.clusters.selectors import clusters_for
 from gpuaas.clusters.states import LIVE as LIVE_CLUSTERS
-from gpuaas.core.ids import uuid_read
+from gpuaas.core.rows import id_begins
 from gpuaas.environments.selectors import environments_for
 from gpuaas.jobs.selectors import jobs_for
 from gpuaas.workspaces.machines.selectors import machines_seen
@@ -32,16 +34,21 @@ ACCOUNT = (
     ("Sign-in security", "shield-lock", "mfa_index"),
     ("Password", "lock", "account_change_password"),
 )
+OF_ROW = re.compile(r"/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})(?:/|$)")
 Entry = dict[str, str]
 
 
 @login_required
 def search(request: HttpRequest) -> JsonResponse:
-    """Pages, and what has the text in its name, or as its id, address or number; at most 8 of each kind."""
+    """Pages, and what has the text in its name, or as its address, number or start of its id; at most 8 of each kind. The
+    address of a page finds it, and what it is of."""
     place = place_of(request)
     text = query_of(request, "q")["q"]
     if len(text) < 2:
         return JsonResponse([], safe=False)
+    pages = _pages(request, place, text)
+    if at := OF_ROW.search(text):
+        text = at[1]
     found = [
         *_workspaces(place, text),
         *_clusters(place, text),
@@ -53,7 +60,7 @@ def search(request: HttpRequest) -> JsonResponse:
         *_people(place, text),
         *_invoices(place, text),
         *_nodes(place, text),
-        *_pages(request, place, text),
+        *pages,
     ]
     return JsonResponse(found, safe=False)
 
@@ -105,7 +112,7 @@ def _organizations(place: Place, text: str) -> Iterator[Entry]:
 
 
 def _named(text: str) -> Q:
-    return Q(slug__icontains=text) | Q(name__icontains=text) | Q(pk=uuid_read(text))
+    return Q(slug__icontains=text) | Q(name__icontains=text) | id_begins(text)
 
 
 def _invoices(place: Place, text: str) -> Iterator[Entry]:
@@ -126,10 +133,18 @@ def _pages(request: HttpRequest, place: Place, text: str) -> Iterator[Entry]:
         for item in section.items
     ]
     own = [("Account", label, icon, reverse(name)) for label, icon, name in ACCOUNT]
-    words = text.lower().split()
+    words, path = text.lower().split(), _path_of(text)
     for title, label, icon, url in dict.fromkeys([*items, *own]):
-        if all(word in f"{label} {title}".lower() for word in words):
+        if url.startswith(path) if path else all(word in f"{label} {title}".lower() for word in words):
             yield _entry(label, title, "Places", icon, url)
+
+
+def _path_of(text: str) -> str:
+    """Of a page's address, with or without the portal's; "" of anything else."""
+    try:
+        return urlsplit(text).path if "/" in text else ""
+    except ValueError:
+        return ""
 
 
 def _nodes(place: Place, text: str) -> Iterator[Entry]:
@@ -145,7 +160,7 @@ def _nodes(place: Place, text: str) -> Iterator[Entry]:
 def _people(place: Place, text: str) -> Iterator[Entry]:
     """Operators and auditors look everybody up where accounts are kept; others find who shares a project with them."""
     if place.actor.sees_all:
-        known = Q(username__icontains=text) | Q(email__icontains=text) | Q(pk=uuid_read(text))
+        known = Q(username__icontains=text) | Q(email__icontains=text) | id_begins(text)
         for user in users_for(actor=place.actor).filter(known)[:FOUND]:
             note = user.get_platform_role_display().lower() if user.platform_role else user.email or "account"
             url = reverse("frontend:operator_person", args=[user.pk])

@@ -5,7 +5,7 @@ import uuid
 from django.http import HttpRequest, HttpResponse
 
 from frontend.forms.workspaces import MemberForm
-from frontend.frame import done, done_here, refusals_on, sent, undo_by
+from frontend.frame import checked, done, done_here, refusals_on, sent, undo_by
 from frontend.place import ProjectPlace
 from frontend.presenters.held import url_of
 from frontend.views.workspaces import draw, workspace_action
@@ -18,6 +18,7 @@ WORDS = {"admin": "manage", "edit": "run workloads in", "view": "view"}
 
 
 @workspace_action(Permission.WORKSPACE_CREATE)
+@checked
 def member_add(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     form = MemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():

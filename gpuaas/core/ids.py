@@ -1,9 +1,12 @@
 """Identifiers: time-ordered UUIDs (RFC 9562, version 7), so that the newest row has the greatest key."""
 
 import os
+import re
 import time
 import uuid
 from datetime import UTC, datetime
+
+BEGIN = re.compile(r"[0-9a-f]{6,32}")
 
 
 def uuid7() -> uuid.UUID:
@@ -23,6 +26,15 @@ def moment_of(value: uuid.UUID) -> datetime:
 def short(value: uuid.UUID) -> str:
     """8 hex digits from the random end, for names at a site; the time-ordered start would be similar for neighbors."""
     return value.hex[-8:]
+
+
+def uuids_from(start: str) -> tuple[uuid.UUID, uuid.UUID] | None:
+    """The first and the last UUID that begin with it, with or without hyphens; None for fewer than 6 hex digits, or for anything
+    else."""
+    digits = start.replace("-", "").lower()
+    if not BEGIN.fullmatch(digits):
+        return None
+    return uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
 
 
 def uuid_read(text: object) -> uuid.UUID | None:

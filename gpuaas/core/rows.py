@@ -4,15 +4,16 @@ import re
 from typing import TypeVar
 
 from django.db import models
-from django.db.models.functions import Cast
-from django.db.models.lookups import EndsWith
+from django.db.models.functions import Cast, Substr
+from django.db.models.lookups import StartsWith
 
 from gpuaas.core.errors import NotFound, StaleVersion
-from gpuaas.core.ids import uuid7, uuid_read
+from gpuaas.core.ids import uuid7, uuids_from
 
 Row = TypeVar("Row", bound=models.Model)
-# names of ours at a site have the short id (core/ids.py) in them
-AT_SITE = re.compile(r"(?:gpu|c|env|job)-([0-9a-f]{8})-")
+# names of ours at a site have the short id (core/ids.py) in them, which are the last digits of the id as text
+AT_SITE = re.compile(r"(?:gpu|c|env|job)-([0-9a-f]{8}(?=-)|[0-9a-f]{4,8}$)")
+SHORT_AT = 29
 
 
 class Identified(models.Model):
@@ -40,13 +41,18 @@ def version_require(version: int, expected: int | None, noun: str) -> None:
         )
 
 
+def id_begins(search: str) -> models.Q:
+    between = uuids_from(search)
+    return models.Q(pk__range=between) if between else models.Q(pk=None)
+
+
 def searched(
     rows: models.QuerySet[Row], search: str, *, also: models.Q | None = None
 ) -> models.QuerySet[Row]:
-    """Rows whose name contains `search`, or whose id or name at the site it is, or that are `also` meant."""
-    meant = models.Q(name__icontains=search) | models.Q(pk=uuid_read(search))
+    """Rows whose name contains `search`, or whose id or name at the site begins with it, or that are `also` meant."""
+    meant = models.Q(name__icontains=search) | id_begins(search)
     if also is not None:
         meant |= also
     if at_site := AT_SITE.match(search):
-        meant |= models.Q(EndsWith(Cast("pk", models.TextField()), at_site[1]))
+        meant |= models.Q(StartsWith(Substr(Cast("pk", models.TextField()), SHORT_AT), at_site[1]))
     return rows.filter(meant)

@@ -90,7 +90,7 @@ def workspaces_for(
     search: str = "",
 ) -> QuerySet[Workspace]:
     """Workspaces that the actor may see, newest first; everything that a list shows costs 5 queries at any length."""
-    also, rows = Q(adopted_name=search), workspaces_loaded()
+    also, rows = Q(adopted_name__istartswith=search), workspaces_loaded()
     rows = seen_by(actor, rows, project=project, states=states, search=search, also=also)
     return rows.filter(site=site) if site is not None else rows
 

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from itertools import cycle
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def test_lines_of_files(tmp_path: Path) -> None:
 
 
 def faults(content: bytes) -> list[str]:
-    """Columns whose type is another than theirs, and cells that are formulas."""
+    """Columns whose type is another than theirs, names that two columns have, and cells that are formulas."""
     parsing = pyarrow.csv.ParseOptions(newlines_in_values=True)
     table = pyarrow.csv.read_csv(io.BytesIO(content), parse_options=parsing)
     wrong = [
@@ -65,8 +66,13 @@ def faults(content: bytes) -> list[str]:
         for name, kind in zip(table.column_names, table.schema.types, strict=True)
         if not holds(name, kind)
     ]
+    wrong += [f"{name}: twice" for name, number in Counter(table.column_names).items() if number > 1]
     cells = [cell for row in csv.reader(io.StringIO(content.decode(), newline="")) for cell in row]
     return wrong + [cell for cell in cells if formula_in(cell)]
+
+
+def test_a_name_that_two_columns_have_is_a_fault() -> None:
+    assert faults(b"project,project\na,b\n") == ["project: twice"]
 
 
 def holds(column: str, kind: pa.DataType) -> bool:

@@ -20,17 +20,18 @@ def limits_give(
 ) -> None:
     """The generous limits, with `limits` instead where given; the organization gets the same."""
     hard: dict[str, int | None] = {**GENEROUS, **(limits or {})}
-    for resource, amount in hard.items():
-        _give(project, resource, amount)
-        if organization:
-            _give(project.organization, resource, amount)
+    _give("project", project, hard)
+    if organization:
+        _give("organization", project.organization, hard)
 
 
-def _give(owner: Project | Organization, resource: str, amount: int | None) -> None:
-    if isinstance(owner, Project):
-        Limit.objects.update_or_create(project=owner, resource=resource, defaults={"hard": amount})
-    else:
-        Limit.objects.update_or_create(organization=owner, resource=resource, defaults={"hard": amount})
+def _give(scope: str, owner: Project | Organization, hard: Mapping[str, int | None]) -> None:
+    Limit.objects.bulk_create(
+        [Limit(**{scope: owner}, resource=resource, hard=amount) for resource, amount in hard.items()],
+        update_conflicts=True,
+        unique_fields=[scope, "resource"],
+        update_fields=["hard"],
+    )
 
 
 def counters_must_match() -> None:

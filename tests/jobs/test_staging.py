@@ -118,7 +118,7 @@ def test_what_cannot_be_moved_fails_the_job_and_can_be_retried(
     row = later(submitted(as_alice, volume, gpus=1, **files(way, bad)), "failed")
     words = {"in": "its inputs could not be moved", "out": "its outputs could not be moved"}[way]
     assert (row.cause, row.staging, row.failure) == (
-        {"in": "StagingIn", "out": "StagingOut"}[way],
+        "",
         way,
         f"{words}: directory not found",
     )

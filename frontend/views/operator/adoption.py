@@ -8,7 +8,7 @@ from django.shortcuts import redirect, render
 
 from billing.quotes import QuoteItem
 from frontend.forms.adoption import AdoptionForm
-from frontend.frame import done, draw_page, posted, refusals_on, refusals_shown, version_read
+from frontend.frame import checked, done, draw_page, fits, posted, refusals_on, refusals_shown, version_read
 from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.presenters.effect import taken
 from frontend.presenters.operator.adoption import adoptable_rows, plan_shown
@@ -114,6 +114,7 @@ def adoption_scan(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpR
 
 
 @site_page
+@checked
 def adoption_new(request: HttpRequest, here: OperatorPlace, row: Site, name: str) -> HttpResponse:
     if not here.may_manage:
         return redirect("frontend:operator_site_adoption", row.slug)
@@ -121,7 +122,7 @@ def adoption_new(request: HttpRequest, here: OperatorPlace, row: Site, name: str
     flavors = list(flavors_for(actor=here.actor, site=row.slug))
     initial = {"name": name[:40], "storage_gib": item.proposal.storage_gib}
     form = AdoptionForm(posted(request), flavors=flavors, proposed=item.proposal.items, initial=initial)
-    if form.is_valid() and (made := _planned(here, row, name, form)):
+    if form.is_valid() and (made := _planned(request, here, row, name, form)):
         return redirect("frontend:operator_adoption", row.slug, made.pk)
     projects = projects_for(actor=here.actor)[:PROJECTS]
     context = tab(row, "adoption", name, item=item, form=form, projects=projects)
@@ -137,7 +138,9 @@ def _adoptable(here: OperatorPlace, row: Site, name: str) -> Adoptable:
     return item
 
 
-def _planned(here: OperatorPlace, row: Site, name: str, form: AdoptionForm) -> Adoption | None:
+def _planned(
+    request: HttpRequest, here: OperatorPlace, row: Site, name: str, form: AdoptionForm
+) -> Adoption | None:
     data = form.cleaned_data
     try:
         project = project_get_for(actor=here.actor, slug=data["project"])
@@ -145,7 +148,7 @@ def _planned(here: OperatorPlace, row: Site, name: str, form: AdoptionForm) -> A
         form.add_error("project", "There is no project with this short name.")
         return None
     with refusals_on(form, Invalid, Conflict):
-        return services.adoption_plan_request(
+        made = services.adoption_plan_request(
             actor=here.actor,
             site=row,
             external_name=name,
@@ -155,6 +158,8 @@ def _planned(here: OperatorPlace, row: Site, name: str, form: AdoptionForm) -> A
             storage_gib=data["storage_gib"] or 0,
             members=form.member_roles(),
         )
+        fits(request)
+        return made
     return None
 
 

@@ -18,7 +18,7 @@ from billing.services.reversals import grant_reverse, payment_reverse, payout_re
 from billing.states import EntryKind, InvoiceKind
 from frontend import formats
 from frontend.forms.invoices import LINE, GrantForm, NoteForm, PaymentForm, WriteOffForm
-from frontend.frame import done, draw_page, refusals_on, refusals_shown
+from frontend.frame import checked, done, draw_page, refusals_on, refusals_shown
 from frontend.lists import list_page
 from frontend.views.invoices import LIST, entries_shown, filters_of, grants_shown, invoice_context, rows_of
 from frontend.views.operator.common import (
@@ -74,16 +74,13 @@ def _document(
     base = invoice.corrects is None
     left = lines_left(invoice=invoice) if base else {}
     shown = invoice_context(invoice, here.actor)
-    note = note or NoteForm(lines=_words(shown) if base else {})
+    note = note or (_note_form(invoice, _words(shown)) if base else NoteForm(lines={}, left={}))
     context = {
         "crumbs": crumbs("Money", INVOICES, (invoice.number, "")),
         **shown,
         "correctable": base and here.may_manage,
         "note_form": note,
-        "left": [
-            (note[f"{LINE}{position}"], position, amount_of(minor, invoice.currency))
-            for position, minor in left.items()
-        ],
+        "left": [note[f"{LINE}{position}"] for position in left],
         "write_offs": balances.write_offs_for(actor=here.actor, invoice=invoice) if base else (),
         "write_off_form": give_up or WriteOffForm(auto_id="off_%s"),
         "operator": True,
@@ -96,9 +93,10 @@ show = invoice_page(_document)
 
 
 @invoice_action
+@checked
 def note(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpResponse:
     lines = _words(invoice_context(invoice, here.actor))
-    form = NoteForm(request.POST, lines=lines)
+    form = _note_form(invoice, lines, request.POST)
     if form.is_valid():
         asked: dict[str, Any] = {"kind": InvoiceKind(form.cleaned_data["note"]), "amounts": form.amounts()}
         asked["reason"] = form.cleaned_data["reason"]
@@ -112,6 +110,12 @@ def note(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpRes
     return _document(request, here, invoice, note=form)
 
 
+def _note_form(invoice: Invoice, lines: Mapping[int, str], data: Mapping[str, Any] | None = None) -> NoteForm:
+    left = lines_left(invoice=invoice).items()
+    rest = {at: str(amount_of(minor, invoice.currency)) for at, minor in left}
+    return NoteForm(data, lines=lines, left=rest)
+
+
 def _words(shown: Mapping[str, Any]) -> dict[int, str]:
     """Each line by its place: `H100 SXM 80 GB, GPU h (on demand)`."""
     lines = (line for section in shown["sections"] for line in section.lines)
@@ -123,6 +127,7 @@ def _words(shown: Mapping[str, Any]) -> dict[int, str]:
 
 
 @invoice_action
+@checked
 def give_up(request: HttpRequest, here: OperatorPlace, invoice: Invoice) -> HttpResponse:
     form = WriteOffForm(request.POST, auto_id="off_%s")
     if form.is_valid():
@@ -184,6 +189,7 @@ money_of = organization_page(_credits)
 
 
 @organization_action
+@checked
 def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     form = GrantForm(request.POST, auto_id="grant_%s")
     if form.is_valid():
@@ -233,6 +239,7 @@ def payout_reversed(
 
 
 @organization_action
+@checked
 def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
         request,
@@ -246,6 +253,7 @@ def payment(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
 
 
 @organization_action
+@checked
 def payout(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpResponseBase:
     return _money(
         request, here, row, "payout", payout_record, payout_asked, "Payout of {amount} to {name} recorded."

@@ -25,7 +25,7 @@ from frontend import toasts
 from frontend.doors import is_piece
 from frontend.forms import sentence_of
 from frontend.forms.rates import PublishForm, TermsForm, meter_named, terms_shown, ware_named, what_value
-from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
+from frontend.frame import checked, done, fits, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.money import SHARED
 from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
@@ -114,12 +114,13 @@ def _terms_form(request: HttpRequest, rows: list[DraftRow]) -> TermsForm:
 
 
 @draft_action
+@checked
 def line_set(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponseBase:
     """All terms of one price."""
     asked = sent(request)
     form = TermsForm(asked, rows=sum(name.startswith("from_") for name in asked))
     before = {line.pk: _undo_to(row, line) for line in row.lines.select_related("flavor")}
-    line = _set(here, row, form) if form.is_valid() else None
+    line = _set(request, here, row, form) if form.is_valid() else None
     if line is None:
         return _editor(request, here, row, form=form)
     back = before.get(line.pk) or undo_by("frontend:operator_rate_draft_line_remove", row.pk, line.pk)
@@ -133,7 +134,7 @@ def _undo_to(row: RateDraft, line: RateDraftLine) -> str:
     return undo_by("frontend:operator_rate_draft_line", row.pk, **shown)
 
 
-def _set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> RateDraftLine | None:
+def _set(request: HttpRequest, here: OperatorPlace, row: RateDraft, form: TermsForm) -> RateDraftLine | None:
     what = form.cleaned_data["what"]
     ware = ware_named(what, Flavor.objects.filter(slug=what))
     if ware is None:
@@ -143,7 +144,9 @@ def _set(here: OperatorPlace, row: RateDraft, form: TermsForm) -> RateDraftLine 
     with refusals_on(
         form, Invalid, Conflict, fields={"flavor": "what", "resource": "what", "tiers": "from_1"}
     ):
-        return rate_draft_line_set(actor=here.actor, draft=row, **ware, meter=meter, terms=form.terms())
+        made = rate_draft_line_set(actor=here.actor, draft=row, **ware, meter=meter, terms=form.terms())
+        fits(request)
+        return made
     return None
 
 
@@ -214,6 +217,7 @@ def _previewed(here: OperatorPlace, row: RateDraft) -> dict[str, Any]:
 
 
 @draft_action
+@checked
 def publish(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponseBase:
     form = PublishForm(request.POST, auto_id="publish_%s")
     if form.is_valid():

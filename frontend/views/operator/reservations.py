@@ -12,7 +12,7 @@ from billing.selectors.accounts import currencies_of
 from billing.selectors.idle import idle_now
 from frontend import formats
 from frontend.forms.reservations import EndForm, ReservationForm
-from frontend.frame import done, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, is_check, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.presenters.operator.reservations import ReservationRow, guests_words, reservation_rows
 from frontend.views.operator.common import (
@@ -53,8 +53,9 @@ LIST = Listing(
 
 
 @operator_page
+@checked
 def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
-    """A POST without `confirmed` shows what would happen."""
+    """A POST without `confirmed` shows what would happen. While it is typed, it is tried as if it were confirmed."""
     flavors, projects = _flavors(), projects_known()
     form = ReservationForm(
         posted(request),
@@ -67,7 +68,7 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         confirmed, note = asked.pop("confirmed"), asked.pop("note")
         asked["flavor"], asked["project"] = flavors[asked["flavor"]], projects[asked["project"]]
         with refusals_on(form, Invalid):
-            if confirmed:
+            if confirmed or is_check(request):
                 made = pool_reserve(actor=here.actor, note=note, **asked)
                 text = f"{made.pool} is reserved for {made.project.organization.name}."
                 return done(request, text, "frontend:operator_reservations")

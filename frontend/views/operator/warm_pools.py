@@ -14,7 +14,7 @@ from billing.selectors.running import warm_pool_rate
 from frontend.components import Notice
 from frontend.forms import sentence_of
 from frontend.forms.warm_pools import WarmPoolChangeForm, WarmPoolForm
-from frontend.frame import Refusals, done, draw_page, name_typed, posted, refusals_shown
+from frontend.frame import Refusals, checked, done, draw_page, is_check, name_typed, posted, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.effect import Effect, kept_ready
@@ -45,8 +45,9 @@ LIST = Listing(
 
 
 @template_page
+@checked
 def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponseBase:
-    """A POST without `confirmed` shows what they would cost."""
+    """A POST without `confirmed` shows what they would cost. While it is typed, it is tried as if it were confirmed."""
     projects = projects_known()
     form = WarmPoolForm(
         posted(request),
@@ -59,7 +60,7 @@ def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) 
         confirmed, _ = asked.pop("confirmed"), asked.pop("version")
         asked["project"] = projects[asked["project"]]
         with Refusals(form.take, Invalid, Conflict):
-            if confirmed:
+            if confirmed or is_check(request):
                 made = services.warm_pool_create(actor=here.actor, template=template, **asked)
                 return done(
                     request, f"Warm pool {made.name} created. Its clusters are being built.", _url_of(made)
@@ -90,6 +91,7 @@ def _initial(row: WarmPool) -> dict[str, Any]:
 
 
 @pool_page
+@checked
 def pool(request: HttpRequest, here: OperatorPlace, row: WarmPool) -> HttpResponse:
     form = WarmPoolChangeForm(posted(request), initial=_initial(row))
     if form.is_valid():

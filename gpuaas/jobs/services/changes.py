@@ -26,7 +26,6 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
 
 S = JobState
-CAUSES = {Way.IN: "StagingIn", Way.OUT: "StagingOut"}  # of a failure to move files that has no better word
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
@@ -171,7 +170,7 @@ def end_begin(row: Job, actor: Actor, outcome: JobState, *, failure: str = "", *
 def staging_fail(row: Job, failure: str, cause: str = "") -> None:
     """Of a locked row whose mover may be at the site: it has failed, and what was to be moved can be tried again."""
     JOB.operation_end(row, "ended before its files were moved")
-    end_begin(row, SYSTEM, S.FAILED, failure=failure, cause=cause or CAUSES[Way(row.staging)])
+    end_begin(row, SYSTEM, S.FAILED, failure=failure, cause=cause)
     JOB.wake(row)
 
 

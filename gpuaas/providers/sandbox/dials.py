@@ -19,11 +19,20 @@ ALWAYS = -1
 @contextmanager
 def site_write(site_id: uuid.UUID) -> Iterator[SandboxSite]:
     """The site as its single writer, in one short transaction of the site's own database."""
-    SandboxSite.objects.get_or_create(pk=site_id)
+    rows = SandboxSite.objects.select_for_update()
     with transaction.atomic():
-        site = SandboxSite.objects.select_for_update().get(pk=site_id)
+        site = rows.filter(pk=site_id).first()
+        if site is None:
+            SandboxSite.objects.get_or_create(pk=site_id)
+            site = rows.get(pk=site_id)
+        before = _written(site)
         yield site
-        site.save(update_fields=["revision", "event_floor", "failures"])
+        if _written(site) != before:
+            site.save(update_fields=["revision", "event_floor", "failures"])
+
+
+def _written(site: SandboxSite) -> tuple[Any, ...]:
+    return site.revision, site.event_floor, site.failures
 
 
 def dials_set(site_id: uuid.UUID, **dials: Any) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from gpuaas.providers.base import ObservedConsumer
 from gpuaas.providers.sandbox.models import (
@@ -28,22 +28,29 @@ TIMES = ("created_at", "started_at", "ended_at", "uncharged_at")
 
 def advance(site: SandboxSite, *, now: datetime) -> None:
     """Process everything that is due by `now`. The caller is the site's writer (`dials.site_write`)."""
-    _quotas_confirm(site, now)
-    pods = list(
-        SandboxPod.objects.filter(site=site, finished_at=None)
-        .select_related("namespace")
-        .order_by("created_at", "pk")
-    )
-    nodes = list(SandboxNode.objects.filter(site=site))
+    rooms = SandboxNamespace.objects.filter(Q(confirm_at__lte=now) | Q(gone_at__lte=now), site=site)
+    due_rooms = list(rooms.values_list("pk", "confirm_at", "gone_at"))
+    _quotas_confirm([pk for pk, confirm_at, _ in due_rooms if confirm_at is not None and confirm_at <= now])
+    _pods_advance(site, now)
+    if gone := [pk for pk, _, gone_at in due_rooms if gone_at is not None and gone_at <= now]:
+        SandboxNamespace.objects.filter(pk__in=gone, pods=None).delete()
+
+
+def _pods_advance(site: SandboxSite, now: datetime) -> None:
+    rows = SandboxPod.objects.filter(Q(finished_at=None) | Q(gone_at__lte=now), site=site)
+    known = list(rows.select_related("namespace").order_by("created_at", "pk"))
+    pods = [pod for pod in known if pod.finished_at is None]
+    waits = any(pod.scheduled_at is None and pod.gone_at is None for pod in pods)
+    nodes = list(SandboxNode.objects.filter(site=site)) if waits else []
     while due := [(end, pod) for pod in pods if (end := pod_end(pod)) is not None and end <= now]:
         at, pod = min(due, key=lambda pair: (pair[0], pair[1].pk))
         pods.remove(pod)
         _pod_finish(site, pod, at)
         _schedule(site, pods, nodes, at)
     _schedule(site, pods, nodes, now)
-    for pod in SandboxPod.objects.filter(site=site, gone_at__lte=now).select_related("namespace"):
-        _pod_remove(site, pod)
-    SandboxNamespace.objects.filter(site=site, gone_at__lte=now, pods=None).delete()
+    for pod in known:
+        if pod.gone_at is not None and pod.gone_at <= now:
+            _pod_remove(site, pod)
 
 
 def pod_end(pod: SandboxPod) -> datetime | None:
@@ -54,11 +61,10 @@ def pod_end(pod: SandboxPod) -> datetime | None:
     return min(ends, default=None)
 
 
-def _quotas_confirm(site: SandboxSite, now: datetime) -> None:
-    due = SandboxNamespace.objects.filter(site=site, confirm_at__lte=now)
-    if names := list(due.values_list("pk", flat=True)):
-        SandboxQuota.objects.filter(namespace__in=names).update(hard=F("wanted"))
-        due.update(confirm_at=None)
+def _quotas_confirm(rooms: Sequence[int]) -> None:
+    if rooms:
+        SandboxQuota.objects.filter(namespace__in=rooms).update(hard=F("wanted"))
+        SandboxNamespace.objects.filter(pk__in=rooms).update(confirm_at=None)
 
 
 def _pod_finish(site: SandboxSite, pod: SandboxPod, at: datetime) -> None:

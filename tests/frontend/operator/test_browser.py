@@ -251,6 +251,20 @@ def used_last_month(user: User) -> Flavor:
     return flavor
 
 
+def publish_not_in_the_past(page: Page) -> None:
+    dialog = page.locator("#publish")
+    begins = dialog.get_by_label("From")
+    proposed = begins.input_value()
+    begins.fill("2020-01-01T00:00")
+    problem = dialog.locator("#publish_valid_from-help.invalid-feedback")
+    expect(problem).to_contain_text("choose a start now or later")
+    expect(begins).to_have_attribute("aria-invalid", "true")
+    expect(dialog.get_by_role("button", name="Publish")).to_be_disabled()
+    assert RateCardVersion.objects.count() == 1
+    begins.fill(proposed)
+    dialog.get_by_role("button", name="Publish").click()
+
+
 def test_a_draft_is_made_looked_at_and_published(
     chromium: Browser, portal: tuple[str, str], olga: User
 ) -> None:
@@ -275,15 +289,7 @@ def test_a_draft_is_made_looked_at_and_published(
     expect(shown.locator("tr").last).to_contain_text("€24.00")
     expect(shown.locator("tr").last).to_contain_text("+€6.00")
     page.get_by_role("button", name="Publish").first.click()
-    dialog = page.locator("#publish")
-    begins = dialog.get_by_label("From")
-    proposed = begins.input_value()
-    begins.fill("2020-01-01T00:00")
-    dialog.get_by_role("button", name="Publish").click()
-    expect(dialog.locator(".invalid-feedback")).to_contain_text("choose a start now or later")
-    assert RateCardVersion.objects.count() == 1
-    begins.fill(proposed)
-    dialog.get_by_role("button", name="Publish").click()
+    publish_not_in_the_past(page)
     expect(page.locator("main")).to_contain_text("Version 2, announced")
     found = Rate.objects.filter(flavor=flavor).order_by("valid_from")
     assert [str(rate.price) for rate in found] == ["2.40", "3.00"]

@@ -147,7 +147,7 @@ def test_a_change_shows_its_price_and_limits_before_it_is_saved(
         assert said in shown, said
     limits_give(other_project, {"gpu:h100-sxm-80gb": 4})
     over = words(olga_at.post(f"{here}effect/", asked))
-    assert "may hold at most 4 h100-sxm-80gb GPUs" in over
+    assert "may hold at most 4 H100 SXM 80 GB GPUs" in over
     assert "As many are built as there is room for" in over
     for wrong, said in (({"wanted": "many"}, "Check your input"), ({"wanted": "101"}, "from 0 to 100")):
         assert said in words(olga_at.post(f"{here}effect/", {**asked, **wrong}))

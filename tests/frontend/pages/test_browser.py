@@ -162,9 +162,12 @@ def test_the_answer_takes_what_fits(chromium: Browser, address: str, alice: User
     page.goto(f"{address}/p/weather-lm/workspaces/new/?flavor={H100}")
     page.locator("input[name=count]").fill("11")
     expect(page.locator("#answer")).to_contain_text("may hold at most 8")
-    expect(page.locator("#count-said")).to_contain_text("3 more than")
+    expect(page.locator("#id_count-help")).to_contain_text("3 more than")
+    expect(page.locator("input[name=count]")).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("input[name=count]")).to_have_attribute("aria-describedby", "id_count-help")
     page.get_by_role("button", name="Set count to 8").click()
     expect(page.locator("input[name=count]")).to_have_value("8")
+    expect(page.locator("input[name=count]")).not_to_have_attribute("aria-invalid", "true")
     expect(page.locator("#answer")).to_contain_text("Available now")
     assert complaints == []
 

@@ -1,5 +1,7 @@
 """The real database is taken away from the real server while somebody works, and comes back."""
 
+import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -75,6 +77,19 @@ def test_without_scripts_it_is_sent_again(chromium: Browser, address: str, alice
     page.get_by_role("button", name="Send again").click()
     expect(page.locator("h1")).to_have_text("Account")
     assert saved_zone(alice) == "Asia/Tokyo"
+
+
+def test_what_was_typed_outlives_the_web_process(
+    chromium: Browser, workspace: Workspace, alice: User
+) -> None:
+    with web_process() as web:
+        page = context_for(chromium, web.url, alice).new_page()
+        page.goto(web.url + reverse("frontend:account"))
+        page.get_by_label("Time zone").fill("Asia/Tokyo")
+        os.killpg(web.pid, signal.SIGKILL)
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("[data-outage]")).to_contain_text("The portal does not answer")
+        expect(page.get_by_label("Time zone")).to_have_value("Asia/Tokyo")
 
 
 def test_a_page_that_is_asked_for_comes_by_itself(chromium: Browser, address: str, alice: User) -> None:

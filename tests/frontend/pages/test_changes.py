@@ -198,7 +198,8 @@ def test_what_is_given_back_is_told_before(
     alice_at: Client, running: Workspace, verb: str, then: str, less: str
 ) -> None:
     text = words(alice_at.post(_url(running, f"{verb}_effect")))
-    assert "Limit of weather-lm" in text
+    assert "Limit of weather-lm, H100 SXM 80 GB GPUs" in text
+    assert "h100-sxm-80gb" not in text
     assert "2 → 0 of 8" in text
     assert re.search(rf"Per hour then.*?{then}", text)
     assert f"−{less}" in text

@@ -138,7 +138,7 @@ def test_what_is_typed_is_answered_field_by_field(alice_at: Client) -> None:
 def test_over_the_limit_the_answer_says_by_how_much(alice_at: Client, project: Project) -> None:
     limits_give(project, {"gpu:h100-sxm-80gb": 3})
     answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
-    assert "weather-lm may hold at most 3 h100-sxm-80gb GPUs" in answer
+    assert "weather-lm may hold at most 3 H100 SXM 80 GB GPUs" in answer
     assert "Held: 0. Requested: 4. Available: 3." in answer
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
@@ -301,7 +301,7 @@ def test_an_order_without_room_says_so_beside_the_count_that_asks_for_it(
     limits_give(project, {"gpu:h100-sxm-80gb": 1})
     beside = 'id="id_pools.gpu.count-help"'
     answer = words(alice_at.post(f"{ORDER}answer/", POSTED))
-    assert "may hold at most 1 h100-sxm-80gb GPUs" in answer.partition(beside)[2].partition("</p>")[0]
+    assert "may hold at most 1 H100 SXM 80 GB GPUs" in answer.partition(beside)[2].partition("</p>")[0]
     refused = alice_at.post(ORDER, POSTED)
     assert refused.status_code == 422
     assert "h100-sxm-80gb" in words(refused).partition(beside)[2].partition("</p>")[0]

@@ -35,6 +35,13 @@ def text_of(room: Workspace, more: str = "") -> str:
     return f"workspace: {room.pk}\r\nname: train\r\nimage: train:1\r\n{more}"
 
 
+def test_refusals_are_in_the_order_of_lines(alice_at: Client, project: Project, room: Workspace) -> None:
+    page = words(
+        alice_at.post(at("job_new_file", project), {"document": text_of(room, "vcpus: x\r\ngpus: y\r\n")})
+    )
+    assert 0 < page.index("ine 4, vcpus") < page.index("ine 5, gpus")
+
+
 def uploaded(text: str | bytes) -> SimpleUploadedFile:
     return SimpleUploadedFile("job.yaml", text if isinstance(text, bytes) else text.encode())
 

@@ -1,6 +1,7 @@
 """Pages of jobs: submitted, refused beside the field, seen live, cancelled, run again and deleted."""
 
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.contrib.messages import get_messages
@@ -299,3 +300,26 @@ def test_an_address_of_no_task_shows_the_job(
     row = running(as_alice, room, tasks=3)
     shown = words(alice_at.get(f"{at('job', project, row.pk)}?task={task}"))
     assert "Log of task 0" in shown
+
+
+def test_a_teammate_sees_why_it_cannot_be_changed(
+    alice_at: Client, bob_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    row = submitted(as_alice, room)
+    shown = words(bob_at.get(at("job", project, row.pk)))
+    assert f"it belongs to {room.name}, whose members with the role Edit or Admin can change it" in shown
+    assert 'data-dialog="cancel"' not in shown
+    assert bob_at.post(at("job_cancel", project, row.pk)).status_code in {403, 404}
+    assert "You can only view it" not in words(alice_at.get(at("job", project, row.pk)))
+
+
+@pytest.mark.parametrize("verb", ["suspend", "extend", "delete"])
+def test_what_a_teammate_is_offered_of_a_workspace_is_done(
+    bob_at: Client, room: Workspace, project: Project, verb: str
+) -> None:
+    """Members of a project change what it holds, whoever asked for it: the limits and the money are the project's."""
+    assert f'data-dialog="{verb}"' in words(bob_at.get(at("workspace", project, room.pk)))
+    sent = {"confirm_name": room.name, "until": f"{room.lease_ends_at + timedelta(days=2):%Y-%m-%dT%H:%M}"}
+    assert bob_at.post(at(f"workspace_{verb}", project, room.pk), sent).status_code == 302
+    room.refresh_from_db()
+    assert room.version > 1

@@ -64,7 +64,7 @@ def test_the_palette_finds_what_the_reader_may_see(
     assert found(alice_at, "bob") == [("People", "bob", reverse("frontend:members", args=[slug]))]
     assert found(alice_at, "alice") == [("People", "alice", reverse("frontend:members", args=[slug]))]
     assert found(alice_at, "weather")[0][:2] == ("Projects", slug)
-    for nonsense in ("", "a", "\x00\x00", "%", "nobody-here", "x" * 500):
+    for nonsense in ("", "a", "\x00\x00", "%", "nobody-here", "x" * 500, "//[", "https://[::1", "/%00"):
         assert found(alice_at, nonsense) == []
 
 
@@ -97,8 +97,12 @@ def test_the_palette_finds_by_id_address_and_number(
     texts = {
         str(workspace.pk): room,
         workspace.pk.hex: room,
+        str(workspace.pk)[:28]: room,
         workspace.external_name: room,
+        workspace.external_name[:12]: room,
+        room[2]: room,
         "tenant-7": room,
+        "tenant-": room,
         str(cluster.pk): group,
         cluster.external_name: group,
         "node-a": box,
@@ -143,6 +147,10 @@ def test_the_palette_finds_organizations_and_pages(
     page = reverse("frontend:operator_organization", args=[slug])
     assert ("Organizations", slug, page) in found(operator, slug)
     assert ("Places", "Keys", reverse("frontend:keys")) in found(alice_at, "keys")
+    for text in ("/account/keys", "https://portal.example.org" + reverse("frontend:keys")):
+        assert found(alice_at, text) == [("Places", "Keys", reverse("frontend:keys"))]
+    assert all(url.startswith("/p/weather-lm/") for _, _, url in found(alice_at, "/p/weather-lm/"))
+    assert reverse("frontend:operator_limits") not in [url for _, _, url in found(alice_at, "/operator/")]
     assert ("Places", "Limits", reverse("frontend:limits", args=["weather-lm"])) in found(alice_at, "limits")
     limits = [url for group, _, url in found(operator, "limits") if group == "Places"]
     operator.get(reverse("frontend:home", args=["weather-lm"]))

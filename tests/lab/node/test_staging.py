@@ -174,6 +174,6 @@ def test_a_server_that_refuses_says_so(as_alice: Actor, staged: Stage) -> None:
     row = job_create(actor=as_alice, workspace=staged.workspace, name="train", image=TOOLS, inputs=[each])
     until(lambda: run_now(row).state == JobState.FAILED, "it fails")
     row.refresh_from_db()
-    assert (row.cause, row.staging) == ("StagingIn", "in")
+    assert (row.cause, row.staging) == ("", "in")
     assert row.failure.startswith("its inputs could not be moved: ")
     assert SECRET not in row.failure
