@@ -18,8 +18,8 @@ class Job(Inside):
 
     waiting: why it does not run yet, in words. holding: it takes what it asks for, from when it left the queue until the site has
     confirmed that nothing of it is left. outcome: how it ended, one of ENDED, known before it is there; cause: of a failure, in
-    one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats. template: the name that the
-    template had of which it was made.
+    one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats. template: the name of that
+    by which it was submitted, as it was then.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. followed: the task whose log a
@@ -118,8 +118,8 @@ class DataCredential(Identified):
 
 
 class JobTemplate(Identified):
-    """What jobs of a project are made of. order: fields of `document.FIELDS` with their values. locked: the names of those that
-    nobody changes who makes a job of it; one without a value is then as usual."""
+    """Values that jobs of a project begin with. order: some of `document.FIELDS` with their values. locked: those fields that an
+    order by this template may not change; one of them without a value is as usual."""
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="job_templates")
     name = models.CharField(max_length=40)

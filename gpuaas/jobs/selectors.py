@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.plain_yaml import odd
 from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
@@ -163,6 +163,9 @@ def template_get_for(
 
 
 def template_named(*, actor: Actor, project: Project, name: Any) -> JobTemplate:
-    """Raises NotFound where the project has none of that name."""
+    """As an order names it, which may be anything. Raises NotFound where the project has none of that name."""
     text = name if type(name) is str and not odd(name) else ""
-    return first_of(templates_for(actor=actor, project=project).filter(name=text), "template")
+    row = templates_for(actor=actor, project=project).filter(name=text).first()
+    if row is None:
+        raise NotFound(f"the project has no template {text[:40]}".rstrip())
+    return row

@@ -192,6 +192,7 @@ class World:
         self._environment(first, n)
         jobs.row_in(first, f"j-{n:03}")
         jobs.credential_in(first, f"c-{n:03}")
+        jobs.template_in(first, f"t-{n:03}")
         self._adoption(n)
         Drift.objects.create(workspace=first, found_at=clock.now(), digest=f"{n}", state="repaired")
         self._meter(n)

@@ -8,9 +8,9 @@ import time_machine
 from gpuaas.core.clock import now
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.ids import uuid7
-from gpuaas.jobs.models import DataCredential, Job, JobLog
+from gpuaas.jobs.models import DataCredential, Job, JobLog, JobTemplate
 from gpuaas.jobs.reconcile import run
-from gpuaas.jobs.services import credential_create, job_create, queue_start
+from gpuaas.jobs.services import credential_create, job_create, queue_start, template_create
 from gpuaas.jobs.states import ENDED, JobState
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.models import Workspace
@@ -25,7 +25,7 @@ SECRET = "wJalrXUtnFEMI/K7MDENG"
 QUICK, LONG, FAILS = ["true"], ["sleep", "9999"], ["sh", "-c", "exit 3"]
 
 # what the API is sent by those who may not, and what names nothing
-NOBODYS = {"job": uuid7(), "credential": uuid7()}
+NOBODYS = {"job": uuid7(), "credential": uuid7(), "job_template": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {
     ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
     ("job-cancel", "POST"): {},
@@ -33,12 +33,18 @@ BODIES: dict[tuple[str, str], Any] = {
     ("job-log", "POST"): {"task": 0},
     ("job-retry", "POST"): {},
     ("data-credentials", "POST"): {"name": "mine", "access_key_id": "AKID", "secret": "sealed"},
+    ("job-templates", "POST"): {"name": "mine", "order": {"image": "train:1"}},
+    ("job-template", "PATCH"): {"name": "mine"},
 }
 
 
 def credential(actor: Actor, project: Project, name: str = "archive", **given: Any) -> DataCredential:
     usual = {"access_key_id": "AKIDEXAMPLE", "secret": SECRET, "endpoint": "https://s3.example.org"}
     return credential_create(actor=actor, project=project, name=name, **{**usual, **given})
+
+
+def template(actor: Actor, project: Project, name: str = "training", **given: Any) -> JobTemplate:
+    return template_create(actor=actor, project=project, name=name, **{"order": {"image": "train:7"}, **given})
 
 
 def submitted(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:
@@ -73,17 +79,34 @@ def credential_in(workspace: Workspace, name: str = "archive") -> DataCredential
     )
 
 
+def template_in(workspace: Workspace, name: str = "training") -> JobTemplate:
+    return JobTemplate.objects.create(
+        project=workspace.project,
+        name=name,
+        description="Usual",
+        order={"image": "train:7", "gpus": 1},
+        locked=["image"],
+        created_by=workspace.created_by,
+        created_at=now(),
+    )
+
+
 def first() -> dict[str, Any]:
     """Of all that there are, as addresses name them."""
     return {
         "job": Job.objects.earliest("pk").pk,
         "credential": DataCredential.objects.earliest("pk").pk,
+        "job_template": JobTemplate.objects.earliest("pk").pk,
     }
 
 
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
-    return {"job": row_in(workspace).pk, "credential": credential_in(workspace).pk}
+    return {
+        "job": row_in(workspace).pk,
+        "credential": credential_in(workspace).pk,
+        "job_template": template_in(workspace).pk,
+    }
 
 
 def run_now(row: Job) -> Job:

@@ -83,7 +83,7 @@ def test_an_order_its_document_and_the_order_again(
 
 
 def test_it_has_the_fields_of_the_api() -> None:
-    assert set(FIELDS) == set(JobInput().fields)
+    assert {*FIELDS, "template"} == set(JobInput().fields)
 
 
 def test_all_that_is_wrong_is_named_at_once(workspace: Workspace, as_alice: Actor) -> None:

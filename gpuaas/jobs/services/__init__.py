@@ -13,6 +13,7 @@ from gpuaas.jobs.services.changes import (
 from gpuaas.jobs.services.credentials import credential_create, credential_delete
 from gpuaas.jobs.services.queue import queue_start
 from gpuaas.jobs.services.rows import JOB
+from gpuaas.jobs.services.templates import template_change, template_create, template_delete
 
 __all__ = [
     "JOB",
@@ -27,4 +28,7 @@ __all__ = [
     "job_submit",
     "job_wrong",
     "queue_start",
+    "template_change",
+    "template_create",
+    "template_delete",
 ]

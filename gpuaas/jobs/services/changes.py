@@ -2,25 +2,25 @@
 
 from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes, NotFound
+from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes
 from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import DataCredential, Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
 from gpuaas.jobs.selectors import task_require
+from gpuaas.jobs.services.places import workspace_in
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
+from gpuaas.jobs.services.templates import order_from, template_find
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import STAGING, JobState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room
-from gpuaas.workspaces.selectors import workspace_get_for
 from gpuaas.workspaces.services.inside import place_judge, place_take
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
@@ -34,41 +34,42 @@ REPEATED = (
 
 
 def job_submit(*, actor: Actor, project: Project, given: Mapping[str, Any]) -> Job:
-    """An order of `document.FIELDS`, as a document gives it: the workspace by its id. Raises as `job_create`, also for fields that it
-    does not know."""
-    wrong, asked, found = Mistakes(), {"name": "", "gpu": "", **given}, None
+    """An order of `document.FIELDS`, as a document gives it: the workspace by its id. With the name of a `template` it has that one's
+    values where it is silent. Raises as `job_create`, also for fields that it does not know, and for those that the template locks."""
+    wrong, asked, found, template = Mistakes(), dict(given), None, ""
+    if "template" in asked:
+        named = asked.pop("template")
+        with wrong:
+            row = template_find(actor, project, named)
+            template, asked = row.name, order_from(row, asked, wrong)
+    asked = {"name": "", "gpu": "", **asked}
     for name in asked.keys() - set(FIELDS):
         del asked[name]
         with wrong:
             raise Invalid.field(name, UNKNOWN)
     place = asked.pop("workspace", "")
     with wrong:
-        found = _workspace_in(actor, project, place)
+        found = workspace_in(actor, project, place)
     if type(asked["gpu"]) is not str:
         asked["gpu"] = ""
         with wrong:
             raise Invalid.field("gpu", "enter the slug of a GPU type")
     if found is not None and not wrong.found:
-        return job_create(actor=actor, workspace=found, **asked)
+        return job_create(actor=actor, workspace=found, template=template, **asked)
     fields = {**job_wrong(workspace=found, **asked), **wrong.fields}
     raise Invalid(f"the order is not valid: {', '.join(fields)}", fields=fields)
 
 
-def _workspace_in(actor: Actor, project: Project, workspace_id: Any) -> Workspace:
-    unknown = "there is no such workspace"
-    try:
-        found = workspace_get_for(actor=actor, workspace_id=UUID(str(workspace_id)))
-    except (ValueError, NotFound) as error:
-        words = "enter the id of a workspace of the project" if not workspace_id else unknown
-        raise Invalid.field("workspace", words) from error
-    if found.project_id != project.pk:
-        raise Invalid.field("workspace", unknown)
-    return found
-
-
 @transaction.atomic
 def job_create(
-    *, actor: Actor, workspace: Workspace, name: str, gpu: str = "", again: Job | None = None, **given: Any
+    *,
+    actor: Actor,
+    workspace: Workspace,
+    name: str,
+    gpu: str = "",
+    again: Job | None = None,
+    template: str = "",
+    **given: Any,
 ) -> Job:
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
@@ -78,10 +79,11 @@ def job_create(
     mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
-    row.again = again
+    row.again, row.template = again, template
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
+    by = {"template": template} if template else {}
     several = {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
     moves = {
         name: [each["url"] for each in found]
@@ -89,7 +91,7 @@ def job_create(
         if (found := getattr(row, name))
     }
     JOB.audit(
-        row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several, **moves}
+        row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several, **moves, **by}
     )
     JOB.announce(row)
     queue_poke(workspace.pk)

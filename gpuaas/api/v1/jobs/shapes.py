@@ -89,7 +89,12 @@ class JobRerunInput(Input):
     command = Words(help_text="In place of the image's.")
     arguments = Words()
     variables = Variables(help_text="Of its environment, by name. Readable by everybody in the project.")
-    gpu = TextOrEmpty(max_length=64, help_text="Slug of the GPU type, where the workspace has several.")
+    gpu = Text(
+        required=False,
+        max_length=64,
+        allow_blank=True,
+        help_text="Slug of the GPU type, where the workspace has several.",
+    )
     gpus = _size("gpus", "Number of GPUs.")
     vcpus = _size("vcpus", "Number of vCPUs.")
     memory_gib = _size("memory_gib", "Memory in GiB.")
@@ -129,10 +134,17 @@ class JobRerunInput(Input):
     outputs = _transfers("Files that are moved from volumes after it has succeeded and has given all back.")
 
 
-class JobInput(JobRerunInput):
-    workspace = serializers.UUIDField(help_text="Id of the workspace that it runs in.")
-    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens; need not be unique.")
-    image = Text(max_length=255, help_text="A container image.")
+class JobOrderInput(JobRerunInput):
+    workspace = serializers.UUIDField(required=False, help_text="Id of the workspace that it runs in.")
+
+
+class JobInput(JobOrderInput):
+    template = Text(
+        required=False,
+        max_length=40,
+        help_text="Name of a template of the project. Its values count where the order is silent; workspace, name and image are "
+        "needed unless it has them, and a locked field may not be given another value.",
+    )
 
 
 class TransferOutput(Output):
@@ -154,6 +166,9 @@ class JobOutput(Output):
     site = serializers.CharField(source="site.slug")
     external_name = serializers.CharField(help_text="Name of its Job at the site.")
     again = serializers.UUIDField(source="again_id", allow_null=True, help_text="The job that it repeats.")
+    template = serializers.CharField(
+        allow_blank=True, help_text="Name of the template by which it was submitted, as it was then."
+    )
     state = serializers.SerializerMethodField()
     waiting = serializers.CharField(allow_blank=True, help_text="Why it does not run yet, in words.")
     reason = serializers.CharField(

@@ -1,6 +1,6 @@
 """Addresses of jobs."""
 
-from gpuaas.api.v1.jobs import credentials, views
+from gpuaas.api.v1.jobs import credentials, templates, views
 from gpuaas.api.v1.paths import PROJECT, tagged
 
 JOB = f"{PROJECT}/jobs/<uuid:job>"
@@ -17,4 +17,6 @@ job_urls = tagged(
     (f"{JOB}/tasks", views.JobTasksView, "job-tasks"),
     (f"{PROJECT}/data-credentials", credentials.DataCredentialsView, "data-credentials"),
     (f"{PROJECT}/data-credentials/<uuid:credential>", credentials.DataCredentialView, "data-credential"),
+    (f"{PROJECT}/job-templates", templates.JobTemplatesView, "job-templates"),
+    (f"{PROJECT}/job-templates/<uuid:job_template>", templates.JobTemplateView, "job-template"),
 )

@@ -61,6 +61,8 @@ class JobsView(JobView):
         """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, in the order of
         submission; `waiting` says for what. Refused at once if the workspace is not ready, or has not bought as much.
 
+        With a `template` it has that one's values for the fields that are left out.
+
         The body may also be YAML, with the same fields; `…/jobs/{job}/file` gives any job as such a document."""
         found = self.project(self.changes)
         asked = self.input(JobInput)
@@ -118,7 +120,7 @@ class JobRerunView(JobView):
         type."""
         found = self.held(self.changes)
         asked = self.input(JobRerunInput)
-        asked["gpu"] = asked["gpu"] or None
+        asked["gpu"] = asked.get("gpu") or None
         return self.accepted(services.job_rerun(actor=self.actor, job=found, **asked))
 
 
