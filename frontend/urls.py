@@ -18,6 +18,7 @@ from frontend.views import (
     holder_actions,
     home,
     invoices,
+    job_templates,
     jobs,
     keys,
     machines,
@@ -102,6 +103,7 @@ job_patterns: list[URLPattern] = [
     path("retry/", jobs.retry, name="job_retry"),
     path("follow/", jobs.follow, name="job_follow"),
     path("delete/", jobs.delete, name="job_delete"),
+    path("template/", job_templates.of_job, name="job_template_of"),
 ]
 
 project_patterns: list[URLPattern | URLResolver] = [
@@ -123,6 +125,11 @@ project_patterns: list[URLPattern | URLResolver] = [
     path("jobs/", jobs.index, name="jobs"),
     path("jobs/new/", jobs.new, name="job_new"),
     path("jobs/new/file/", jobs.new_file, name="job_new_file"),
+    path("jobs/templates/", job_templates.index, name="job_templates"),
+    path("jobs/templates/new/", job_templates.new, name="job_template_new"),
+    path("jobs/templates/<uuid:job_template>/", job_templates.show, name="job_template"),
+    path("jobs/templates/<uuid:job_template>/edit/", job_templates.edit, name="job_template_edit"),
+    path("jobs/templates/<uuid:job_template>/delete/", job_templates.delete, name="job_template_delete"),
     path("jobs/<uuid:job>/", include(job_patterns)),
     path("usage/", usage.usage, name="usage"),
     path("usage.csv", usage.usage_csv, name="usage_csv"),

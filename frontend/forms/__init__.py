@@ -61,6 +61,15 @@ def choices_set(form: forms.Form, name: str, choices: Iterable[tuple[str, str]])
     field.choices = list(choices)
 
 
+def keep_choice(form: forms.Form, name: str, words: str) -> None:
+    """What a field begins with stays its choice where it is not offered: whether it can be is the service's question."""
+    field, value = form.fields[name], form.initial.get(name)
+    if not isinstance(field, forms.ChoiceField):
+        raise TypeError(f"{name} offers no choices")
+    if value and not field.valid_value(value):
+        field.choices = [*field.choices, (value, words)]  # type: ignore[misc]
+
+
 def refuse(
     form: forms.Form, error: GpuaasError, *, fields: Mapping[str, str] | None = None, default: str = ""
 ) -> None:

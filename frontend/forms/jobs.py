@@ -6,10 +6,10 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText, choices_set
+from frontend.forms import RequiredText, choices_set, keep_choice
 from frontend.forms.inside import InsideForm, whole
-from gpuaas.jobs.models import Job
-from gpuaas.jobs.mover import transfers_of
+from gpuaas.jobs.document import USUALLY, order_of
+from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
 from gpuaas.jobs.states import Way
 from gpuaas.jobs.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST
@@ -26,6 +26,8 @@ class Words(forms.CharField):
     widget = forms.Textarea(attrs={"rows": 2, "spellcheck": "false"})
 
     def to_python(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):  # of a template that locks it
+            return list(value)
         try:
             return shlex.split(super().to_python(value))
         except ValueError as error:
@@ -47,6 +49,8 @@ class Variables(forms.CharField):
     widget = forms.Textarea(attrs=LINES)
 
     def to_python(self, value: Any) -> Any:
+        if isinstance(value, dict):  # of a template that locks it
+            return value
         lines = [line.strip("\r") for line in str(super().to_python(value)).splitlines() if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)
@@ -140,10 +144,15 @@ class JobForm(InsideForm):
     )
 
     def __init__(
-        self, *args: Any, rows: Mapping[Way, int], credentials: Sequence[str], **kwargs: Any
+        self,
+        *args: Any,
+        rows: Mapping[Way, int],
+        credentials: Sequence[str],
+        template: JobTemplate | None = None,
+        **kwargs: Any,
     ) -> None:
         """rows: of files, in which each has a field for all that a transfer has; one that is left empty is none. credentials: the
-        names of the project's."""
+        names of the project's. template: locks fields, which show its values and cannot be changed."""
         super().__init__(*args, **kwargs)
         self.rows = {way: range(min(rows[way], TRANSFERS_MOST)) for way in Way}
         for way, row in self._all_rows():
@@ -154,16 +163,49 @@ class JobForm(InsideForm):
                 row_field(way, row, "credential"),
                 [("", "none"), *((each, each) for each in credentials)],
             )
+        self.template = template
+        fixed = initial_of(template.order) if template is not None else {}
+        for name in self._locked():
+            self.fields[name].disabled, self.initial[name] = True, fixed.get(name, "")
+            if name in self.base_fields:
+                self.fields[name].help_text = self.why_locked
+        for name, words in (("workspace", "one that is not ready"), ("gpu", self.initial.get("gpu", ""))):
+            keep_choice(self, name, words)
+
+    @property
+    def why_locked(self) -> str:
+        return f"Locked by the template {self.template}." if self.template else ""
+
+    def _locked(self) -> list[str]:
+        """Its own fields, of those that the template locks."""
+        locked = self.template.locked if self.template else []
+        rows = [
+            row_field(way, row, part)
+            for way, row in self._all_rows()
+            for part in FIELDS
+            if f"{way}puts" in locked
+        ]
+        return [*(name for name in locked if name in self.fields), *rows]
+
+    def clean(self) -> dict[str, Any]:
+        """A browser sends nothing of a locked field: what is sent was entered before it was locked."""
+        found = super().clean()
+        for name in self._locked():
+            if self.add_prefix(name) in self.data:
+                self.add_error(name, f"{self.why_locked} What you entered is not used.")
+        return found
 
     def _all_rows(self) -> Iterator[tuple[Way, int]]:
         return ((way, row) for way in Way for row in self.rows[way])
 
-    def transfer_fields(self) -> list[tuple[str, bool, list[list[forms.BoundField]]]]:
-        """By way: its name, whether it is that of inputs, and the fields of each row."""
+    def transfer_fields(self) -> list[tuple[str, bool, bool, list[list[forms.BoundField]]]]:
+        """By way: its name, whether it is that of inputs, whether it is locked, and the fields of each row."""
+        locked = self._locked()
         return [
             (
                 str(way.label),
                 way is Way.IN,
+                row_field(way, 0, "url") in locked,
                 [[self[row_field(way, row, part)] for part in FIELDS] for row in self.rows[way]],
             )
             for way in Way
@@ -218,10 +260,13 @@ def _row_fields(label: str) -> dict[str, forms.Field]:
 
 def again(row: Job) -> dict[str, Any]:
     """What the form of a repetition begins with."""
-    kept = {name: getattr(row, name) for name in JobForm.base_fields if name not in {"workspace", "gpu"}}
-    gpu = row.pool.gpu_type.slug if row.pool is not None else ""
-    at_once = row.at_once if row.tasks > 1 and not row.together else None
+    return initial_of(order_of(row))
+
+
+def initial_of(order: Mapping[str, Any]) -> dict[str, Any]:
+    """What a form begins with that has the values of an order."""
+    found = {**USUALLY, **order}
     for way in Way:
-        for at, each in enumerate(transfers_of(row, way)):
-            kept |= {row_field(way, at, part): each[part] for part in FIELDS}
-    return {**kept, "workspace": str(row.workspace_id), "gpu": gpu, "at_once": at_once}
+        for at, each in enumerate(found.pop(f"{way}puts")):
+            found |= {row_field(way, at, part): each.get(part, "") for part in FIELDS}
+    return found

@@ -21,10 +21,11 @@ from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
+from tenants.roles import Permission
 
 S = JobState
 UNITS = (("GiB", 30), ("MiB", 20), ("KiB", 10))
-DEEDS = ("file", "cancel", "rerun", "retry", "delete", "follow")
+DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,
@@ -52,6 +53,7 @@ class Rights:
     log: bool
     follow: bool
     retry: bool
+    save: bool
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ def _rights(row: Job, here: ProjectPlace) -> Rights:
         log=runs and Verb.ENTER in allowed,
         follow=runs and Verb.RUN in allowed,
         retry=runs and Verb.RETRY in allowed,
+        save=here.can(Permission.WORKSPACE_ACCESS),
     )
 
 
@@ -262,6 +265,8 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         *([Fact("Node", str(row.observed.get("node") or formats.NONE))] if row.tasks == 1 else []),
         Fact("Name at the site", row.external_name),
     ]
+    if row.template:
+        facts.append(Fact("Template", row.template))
     if row.volume:
         facts.append(Fact("Volume", f"{row.volume} at {row.mount}"))
     return (*facts, *(Fact(name, value) for name, value in row.variables.items()))

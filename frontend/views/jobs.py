@@ -3,12 +3,12 @@
 import uuid
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.urls import reverse
 
 from frontend.components import Fact
 from frontend.forms.job_files import JobFileForm
-from frontend.forms.jobs import ROWS, JobForm, again, rows_in
+from frontend.forms.jobs import ROWS, JobForm, again, initial_of, rows_in
 from frontend.frame import (
     Refusals,
     checked,
@@ -30,8 +30,8 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.core.plain_yaml import plain_yaml
 from gpuaas.jobs import services
 from gpuaas.jobs.document import document_of
-from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for
+from gpuaas.jobs.models import Job, JobTemplate
+from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for, templates_for
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import LIVE, JobState, TaskState
 from tenants.roles import Permission
@@ -98,24 +98,44 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     )
     context = {
         "new_url": reverse("frontend:job_new", args=[here.project.slug]),
+        "templates_url": reverse("frontend:job_templates", args=[here.project.slug]),
         "may_submit": here.can(RUN),
         "crumbs": crumbs(here, "Jobs"),
     }
     return list_page(request, "jobs/list.html", found, context)
 
 
+def template_chosen(
+    request: HttpRequest, here: ProjectPlace
+) -> tuple[list[JobTemplate], str, JobTemplate | None]:
+    """The project's, what was named, and which one that is."""
+    templates = list(templates_for(**here.given))
+    named = (posted(request) or request.GET).get("template", "")
+    return templates, named, next((each for each in templates if each.name == named), None)
+
+
 @project_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
+    templates, named, template = template_chosen(request, here)
     rooms = rooms_for(here, JOBS, awake(here))
-    form = _form(request, here, rooms, first(request, rooms))
+    initial = first(request, rooms) | (initial_of(template.order) if template is not None else {})
+    form = _form(request, here, rooms, initial, template)
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
-            room = rooms[form.cleaned_data["workspace"]]
-            made = services.job_create(actor=here.actor, workspace=room, **form.asked())
+            given = {"workspace": form.cleaned_data["workspace"], **form.asked()}
+            given |= {"template": named} if named else {}
+            made = services.job_submit(**here.given, given=given)
             return done(request, f"{made.name} is in the queue.", held.url_of(made))
+    context = {
+        **_tabs(here),
+        "templates": [each.name for each in templates],
+        "template": template,
+        "gone": f"The project has no template {named[:40]}." if named and template is None else "",
+        "save_url": reverse("frontend:job_template_new", args=[here.project.slug]),
+    }
     back = reverse("frontend:jobs", args=[here.project.slug])
-    return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")), **_tabs(here))
+    return _draw_form(request, form, rooms, "New job", back, trail(here, Crumb("New")), **context)
 
 
 @project_page(RUN)
@@ -147,17 +167,31 @@ def _tabs(here: ProjectPlace) -> dict[str, str]:
     }
 
 
-def _form(request: HttpRequest, here: ProjectPlace, rooms: Rooms, initial: dict[str, Any]) -> JobForm:
-    """With more rows of files where these were asked for; then nothing of it is judged yet."""
+def _form(
+    request: HttpRequest,
+    here: ProjectPlace,
+    rooms: Rooms,
+    initial: dict[str, Any],
+    template: JobTemplate | None = None,
+) -> JobForm:
+    given, more = filled(request, here, initial, template)
+    return JobForm(given, **more, rooms=rooms, wrong=services.job_wrong, template=template)
+
+
+def filled(
+    request: HttpRequest, here: ProjectPlace, initial: dict[str, Any], template: JobTemplate | None = None
+) -> tuple[QueryDict | None, dict[str, Any]]:
+    """What was sent to a form of a job, if it is to be judged, and what else the form is made with. For `more` rows of files, and
+    where it is the `start` of another form, what was sent is only shown."""
     given = posted(request)
-    rows = rows_in(initial if given is None else given)
-    if given is not None and "more" in given:
-        initial, rows = given.dict(), {way: count + ROWS for way, count in rows.items()}
-        given = None
+    rows = rows_in(initial if given is None else {**initial, **given})
+    if given is not None and given.keys() & {"more", "start"}:
+        rows = {way: count + ROWS * ("more" in given) for way, count in rows.items()}
+        # a browser sends nothing of what the template locks, nor of a box that is not checked
+        unchecked = {} if template is not None and "together" in template.locked else {"together": ""}
+        initial, given = {**initial, **unchecked, **given.dict()}, None
     names = credentials_for(**here.given).values_list("name", flat=True)
-    return JobForm(
-        given, rows=rows, credentials=list(names), rooms=rooms, wrong=services.job_wrong, initial=initial
-    )
+    return given, {"rows": rows, "credentials": list(names), "initial": initial}
 
 
 def _draw_form(

@@ -44,7 +44,9 @@ def credential(actor: Actor, project: Project, name: str = "archive", **given: A
 
 
 def template(actor: Actor, project: Project, name: str = "training", **given: Any) -> JobTemplate:
-    return template_create(actor=actor, project=project, name=name, **{"order": {"image": "train:7"}, **given})
+    return template_create(
+        actor=actor, project=project, name=name, **{"order": {"image": "train:7"}, **given}
+    )
 
 
 def submitted(actor: Actor, workspace: Workspace, name: str = "train", **wanted: Any) -> Job:

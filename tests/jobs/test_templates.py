@@ -1,5 +1,6 @@
 """Templates of jobs: what they hold is judged, what they lock counts, and jobs keep their names."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -49,7 +50,7 @@ def test_an_order_has_its_values_where_it_is_silent(workspace: Workspace, as_ali
     assert (found.variables, found.template) == ({"EPOCHS": "3"}, "training")
     assert "template" not in document_of(found), "it stays the same job, whatever becomes of the template"
     entry = AuditEntry.objects.get(action="job.create")
-    assert entry.after["template"] == "training"
+    assert (entry.after or {})["template"] == "training"
 
 
 def test_all_of_an_order_can_be_its(workspace: Workspace, as_alice: Actor) -> None:
@@ -72,10 +73,10 @@ def test_what_it_locks_cannot_be_given_another_value(workspace: Workspace, as_al
         job_submit(actor=as_alice, project=workspace.project, given=at | wrong)
     words = "the template training locks this field: leave it out"
     assert error.value.fields == {
-        **dict.fromkeys(["image", "retries", "inputs", "gpu"], [words]),
+        **{name: [words] for name in ("image", "retries", "inputs", "gpu")},
         "gpus": ["the workspace has bought 4 H100 SXM 80 GB: a job that asks for 9 never starts"],
     }
-    same = {"image": "train:7", "command": ["a", "b"], "retries": 0, "gpu": "", "workspace": workspace.pk}
+    same = {"image": "train:7", "command": ["a", "b"], "retries": 0, "gpu": ""}
     found = ordered(as_alice, workspace, **same, inputs=[{k: v for k, v in MOVED.items() if v}])
     assert (found.image, found.command, found.inputs) == ("train:7", ["a", "b"], [MOVED])
 
@@ -90,19 +91,16 @@ def test_one_that_there_is_not(workspace: Workspace, as_alice: Actor, name: Any)
 
 
 def test_its_values_are_judged_as_an_orders(workspace: Workspace, as_alice: Actor) -> None:
-    wrong = {
-        **{"gpus": "many", "gpu": "h900", "workspace": str(uuid7()), "name": "No Name", "actor": "olga"},
-        **{"image": "", "variables": {"1": ""}, "inputs": [MOVED], "at_once": 2},
-    }
+    wrong: dict[str, Any] = {"gpus": "many", "gpu": "h900", "workspace": str(uuid7()), "name": "No Name"}
+    wrong |= {"actor": "olga", "image": "", "variables": {"1": ""}, "inputs": [MOVED], "at_once": 2}
     with pytest.raises(Invalid) as error:
-        template(
-            as_alice, workspace.project, "No Name", order=wrong, locked=["actor"], description="a\nb"
-        )
+        template(as_alice, workspace.project, "No Name", order=wrong, locked=["actor"], description="a\nb")
     inside = {"inputs.0.credential" if name == "inputs" else name for name in wrong}
     assert set(error.value.fields) == {*(f"order.{each}" for each in inside), "name", "locked", "description"}
-    for order in ([], None, "image"):
+    others: tuple[Any, ...] = ([], None, "image")
+    for other in others:
         with pytest.raises(Invalid) as error:
-            template(as_alice, workspace.project, order=order)
+            template(as_alice, workspace.project, order=other)
         assert set(error.value.fields) == {"order"}
     for locked in (["image"], "image", [["image"]], None):
         with pytest.raises(Invalid) as error:
@@ -131,10 +129,11 @@ def test_what_became_impossible_is_refused_when_it_is_submitted(
 def test_a_name_is_there_once(workspace: Workspace, as_alice: Actor, as_bob: Actor) -> None:
     project = workspace.project
     first, second = template(as_alice, project), template(as_bob, project, "other")
-    for save in (
+    saves: list[Callable[[], JobTemplate]] = [
         lambda: template(as_bob, project),
         lambda: template_change(actor=as_alice, template=second, name=first.name),
-    ):
+    ]
+    for save in saves:
         with pytest.raises(Conflict, match="a template training already") as error:
             save()
         assert set(error.value.fields) == {"name"}
@@ -166,12 +165,13 @@ def test_who_may(
     made = template(as_alice, project)
     for actor in (as_dora, as_olga):
         assert template_named(actor=actor, project=project, name="training") == made
+    changes: list[Callable[[Actor], object]] = [
+        lambda who: template(who, project, "mine"),
+        lambda who: template_change(actor=who, template=made, name="mine"),
+        lambda who: template_delete(actor=who, template=made),
+    ]
     for actor, error in ((as_dora, Forbidden), (as_charlie, NotFound)):
-        for change in (
-            lambda who: template(who, project, "mine"),
-            lambda who: template_change(actor=who, template=made, name="mine"),
-            lambda who: template_delete(actor=who, template=made),
-        ):
+        for change in changes:
             with pytest.raises(error):
                 change(actor)
     with pytest.raises(NotFound):

@@ -91,7 +91,10 @@ def job_create(
         if (found := getattr(row, name))
     }
     JOB.audit(
-        row, actor, "create", after={"name": row.name, "image": row.image, **row.sizes, **several, **moves, **by}
+        row,
+        actor,
+        "create",
+        after={"name": row.name, "image": row.image, **row.sizes, **several, **moves, **by},
     )
     JOB.announce(row)
     queue_poke(workspace.pk)

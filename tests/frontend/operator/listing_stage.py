@@ -107,6 +107,7 @@ def environments_of(workspace: Workspace) -> str:
         environments.row_in(workspace, name)
         jobs.row_in(workspace, name)
         jobs.credential_in(workspace, name)
+        jobs.template_in(workspace, name)
     return str(jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"}).pk)
 
 

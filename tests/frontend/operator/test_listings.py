@@ -44,6 +44,7 @@ LISTS = {
     "/p/weather-lm/environments/": 1,
     "/p/weather-lm/jobs/": 1,
     "/p/weather-lm/jobs/{job}/": 1,
+    "/p/weather-lm/jobs/templates/": 1,
     "/p/weather-lm/data-credentials/": 1,
     "/p/weather-lm/budgets/": 1,
     "/p/weather-lm/usage/{old}/": 1,

@@ -19,7 +19,9 @@ from gpuaas.jobs.services.templates import DESCRIPTION_MOST
 from tenants.roles import Permission
 
 ORDER = "Fields of a job with the values that jobs begin with; those that are left out are as usual, or given by the order."
-LOCKED = "Names of fields that an order may not change. `workspace`, `name` and `image` need a value to be locked."
+LOCKED = (
+    "Names of fields that an order may not change. `workspace`, `name` and `image` need a value to be locked."
+)
 
 
 def _locked() -> serializers.ListField:
@@ -30,7 +32,8 @@ def _locked() -> serializers.ListField:
 
 class JobTemplateInput(Input):
     name = Text(
-        max_length=40, help_text="Unique in the project: lower-case letters, digits and hyphens. Orders name it."
+        max_length=40,
+        help_text="Unique in the project: lower-case letters, digits and hyphens. Orders name it.",
     )
     description = TextOrEmpty(max_length=DESCRIPTION_MOST)
     order = JobOrderInput(help_text=ORDER)
@@ -83,7 +86,10 @@ class JobTemplateView(ProjectView):
         return Response(JobTemplateOutput(self._row(Permission.WORKSPACE_VIEW)).data)
 
     @operation(
-        "job_template_change", "Change a template of jobs", body=JobTemplatePatchInput, answer=JobTemplateOutput
+        "job_template_change",
+        "Change a template of jobs",
+        body=JobTemplatePatchInput,
+        answer=JobTemplateOutput,
     )
     def patch(self, request: Request, project: str, job_template: uuid.UUID) -> Response:
         """Jobs that were submitted by it stay as they are."""
