@@ -333,11 +333,12 @@ def environments() -> None:
 
 SWEEP = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 7 ]; then exit 3; fi"]
 INTO = {"credential": "archive", "folder": "data"}
+TRAINING = {"image": "ghcr.io/weather/lm:7", "command": ["sh", "-c", "sleep 86400"]}
 # their names, the states in which they are left, and what else they are given
 JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("prepare", "succeeded", {"command": ["sh", "-c", "sleep 1"]}),
     ("convert", "failed", {"command": ["sh", "-c", "exit 2"], "retries": 1}),
-    ("train", "ready", {"command": ["sh", "-c", "sleep 86400"], "variables": {"EPOCHS": "90"}}),
+    ("train", "ready", {"template": "training", "variables": {"EPOCHS": "90"}}),
     ("sweep", "failed", {"command": SWEEP, "tasks": 12, "at_once": 4, "retries": 1}),
     (
         "fine-tune",
@@ -357,11 +358,11 @@ JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 def jobs() -> None:
     """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, an array
     of which one task failed, two tasks that run together, two with files, of which one could not be moved, and one that waits for
-    the GPU."""
+    the GPU; and the template of one of them."""
     from gpuaas.environments.models import Environment
     from gpuaas.jobs import reconcile
     from gpuaas.jobs.models import Job
-    from gpuaas.jobs.services import credential_create, job_create, queue_start
+    from gpuaas.jobs.services import credential_create, job_submit, queue_start, template_create
     from gpuaas.workspaces.models import Workspace
     from tenants.models import User
     from tenants.selectors import actor_for
@@ -371,12 +372,15 @@ def jobs() -> None:
         return
     alice = actor_for(user=User.objects.get(username="alice"))
     key = {"name": "archive", "access_key_id": "AKIDEXAMPLE", "secret": "of-the-demo"}
-    credential_create(actor=alice, project=workspace.project, endpoint="https://s3.example.org", **key)
+    us: dict[str, Any] = {"actor": alice, "project": workspace.project}
+    credential_create(**us, endpoint="https://s3.example.org", **key)
+    template_create(**us, name="training", order=TRAINING, locked=["image"])
     volume = Environment.objects.get(name="explore").external_name
     for name, state, given in JOBS:
         for each in given.get("inputs", ()):
             each["volume"] = volume
-        made = job_create(actor=alice, workspace=workspace, name=name, image="ghcr.io/weather/lm:7", **given)
+        order = {"workspace": str(workspace.pk), "name": name, "image": TRAINING["image"], **given}
+        made = job_submit(**us, given=order)
         queue_start(workspace_id=workspace.pk)
         until_ready(made, reconcile.run, state)
 

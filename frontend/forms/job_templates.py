@@ -33,7 +33,7 @@ class JobTemplateForm(JobForm):
         required=False,
         choices=[(name, LABELS[name]) for name in FIELDS],
         widget=forms.CheckboxSelectMultiple,
-        help_text="Whoever submits a job by the template can change all others.",
+        help_text="All other fields can be changed in a job that is submitted by the template.",
     )
 
     def __init__(self, *args: Any, rooms: dict[str, Workspace], **kwargs: Any) -> None:

@@ -36,6 +36,7 @@ UNPAGED = {
     "job-file",
     "job-log",
     "data-credential",
+    "job-template",
     "platform-environment-kind",
     "platform-host",
     "platform-site",

@@ -31,6 +31,7 @@ def test_one_of_each_kind_however_often() -> None:
         "digits": "Queued",
         "radar": "Failed",
     }
+    assert Job.objects.get(name="train").template == "training"
     assert Job.objects.get(name="sweep").failure.startswith("1 of 12 tasks failed: 7; ")
     assert Job.objects.get(name="fine-tune").observed["running"] == "0-1"
     assert Job.objects.get(name="digits").moved["in"]["done"] is True
