@@ -371,7 +371,7 @@ def jobs() -> None:
     if workspace is None or Job.objects.exists():
         return
     alice = actor_for(user=User.objects.get(username="alice"))
-    key = {"name": "archive", "access_key_id": "AKIDEXAMPLE", "secret": "of-the-demo"}
+    key: dict[str, Any] = {"name": "archive", "access_key_id": "AKIDEXAMPLE", "secret": "of-the-demo"}
     us: dict[str, Any] = {"actor": alice, "project": workspace.project}
     credential_create(**us, endpoint="https://s3.example.org", **key)
     template_create(**us, name="training", order=TRAINING, locked=["image"])

@@ -6,14 +6,13 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 
-from frontend import formats
-from frontend.components import Fact
-from frontend.forms.job_templates import LABELS, OWN, JobTemplateForm
+from frontend.forms.job_templates import OWN, JobTemplateForm
 from frontend.forms.jobs import again, initial_of
 from frontend.frame import checked, done, draw_page, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
+from frontend.presenters import job_templates as shown
 from frontend.views.jobs import RUN, filled, job_page, template_chosen, trail
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.plain_yaml import plain_yaml
@@ -23,21 +22,14 @@ from gpuaas.jobs.selectors import template_get_for, templates_for
 from gpuaas.workspaces.selectors import workspaces_for
 from tenants.roles import Permission
 
-Urls = dict[str, str]
-
-
-def locked_of(row: JobTemplate) -> str:
-    return ", ".join(LABELS[name] for name in row.locked)
-
-
 LIST = Listing(
     "templates",
     columns=(
         Column("name", "Template", "name"),
         Column("description"),
-        Column("image", "Image", "order__image", lambda row: row.order.get("image", "")),
-        Column("locked", "Locked fields", value=locked_of),
-        Column("created_by", value="created_by.username"),
+        Column("image", "Image", "order__image"),
+        Column("locked", "Locked fields"),
+        Column("created_by"),
         Column("created_at", "Added", "created_at", "created_at"),
         Column("actions", "Actions", value=None, quiet=True),
     ),
@@ -50,7 +42,7 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
     found = LIST.of(
         request,
         lambda query: named(templates_for(**here.given), query["q"], "name", "description"),
-        lambda rows: [{"row": row, "locked": locked_of(row), "urls": urls_of(here, row)} for row in rows],
+        lambda rows: list(map(shown.row_of, rows)),
     )
     context = {
         "may": here.can(RUN),
@@ -69,15 +61,11 @@ template_page, template_action = row_doors(template_at, "job_template")
 
 @template_page(Permission.WORKSPACE_VIEW)
 def show(request: HttpRequest, here: ProjectPlace, row: JobTemplate) -> HttpResponse:
-    facts = [
-        Fact("Locked fields", locked_of(row) or "none"),
-        Fact("Added", f"{formats.when(row.created_at)} by {row.created_by.username}"),
-    ]
     context = {
         "row": row,
-        "facts": facts,
+        "facts": shown.facts_of(row),
         "values": plain_yaml(row.order) if row.order else "",
-        "urls": urls_of(here, row),
+        "urls": shown.urls_of(row),
         "may": here.can(RUN),
         "crumbs": _trail(here, Crumb(row.name)),
     }
@@ -106,7 +94,7 @@ def _new(
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, fields=form.refused_at()):
             made = services.template_create(**here.given, **form.template_fields())
-            return done(request, f"Jobs can be submitted by {made.name}.", urls_of(here, made)["page"])
+            return done(request, f"Jobs can be submitted by {made.name}.", shown.urls_of(made)["page"])
     return _draw_form(request, here, form, "New template", _at(here, "job_templates"), Crumb("New"))
 
 
@@ -114,7 +102,7 @@ def _new(
 @checked
 def edit(request: HttpRequest, here: ProjectPlace, row: JobTemplate) -> HttpResponse:
     own = {name: getattr(row, of) for name, of in OWN.items()}
-    form, urls = _form(request, here, {**initial_of(row.order), **own}), urls_of(here, row)
+    form, urls = _form(request, here, {**initial_of(row.order), **own}), shown.urls_of(row)
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, fields=form.refused_at()):
             made = services.template_change(actor=here.actor, template=row, **form.template_fields())
@@ -153,12 +141,6 @@ def _draw_form(
 
 def _trail(here: ProjectPlace, *way: Crumb) -> tuple[Crumb, ...]:
     return trail(here, Crumb("Templates", _at(here, "job_templates")), *way)
-
-
-def urls_of(here: ProjectPlace, row: JobTemplate) -> Urls:
-    urls = {name: _at(here, f"job_template_{name}", row.pk) for name in ("edit", "delete")}
-    submit = f"{_at(here, 'job_new')}?template={row.name}"
-    return {**urls, "page": _at(here, "job_template", row.pk), "submit": submit}
 
 
 def _at(here: ProjectPlace, name: str, *args: Any) -> str:
