@@ -1,10 +1,36 @@
 """Statements that stand in files of their own, beside the code that runs them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+import psycopg
+from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 
 @cache
 def sql_read(folder: Path, name: str) -> str:
     """The text of `name`.sql; read once a process."""
     return (folder / f"{name}.sql").read_text("utf-8")
+
+
+class _Prepared(psycopg.Cursor[Any]):
+    def execute(self, query: Any, params: Any = None, **options: Any) -> "_Prepared":
+        return super().execute(query, params, **{**options, "prepare": True})
+
+
+@contextmanager
+def prepared() -> Iterator[CursorWrapper]:
+    """A cursor whose statements PostgreSQL prepares and keeps for the connection: for a long text over few rows, which takes
+    longer to plan than to run.
+
+    PostgreSQL may plan such a statement for any parameters (https://www.postgresql.org/docs/current/sql-prepare.html), so it
+    should have no `parameter IS NULL OR column = parameter`: that never uses an index.
+    """
+    connection.ensure_connection()
+    wrapped = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    with wrapped(_Prepared(connection.connection)) as cursor:
+        yield cursor
