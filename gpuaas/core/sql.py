@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import psycopg
 from django.db import connection
@@ -17,11 +16,6 @@ def sql_read(folder: Path, name: str) -> str:
     return (folder / f"{name}.sql").read_text("utf-8")
 
 
-class _Prepared(psycopg.Cursor[Any]):
-    def execute(self, query: Any, params: Any = None, **options: Any) -> "_Prepared":
-        return super().execute(query, params, **{**options, "prepare": True})
-
-
 @contextmanager
 def prepared() -> Iterator[CursorWrapper]:
     """A cursor whose statements PostgreSQL prepares and keeps for the connection: for a long text over few rows, which takes
@@ -31,6 +25,7 @@ def prepared() -> Iterator[CursorWrapper]:
     should have no `parameter IS NULL OR column = parameter`: that never uses an index.
     """
     connection.ensure_connection()
+    connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
     wrapped = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    with wrapped(_Prepared(connection.connection)) as cursor:
+    with wrapped(psycopg.Cursor(connection.connection)) as cursor:
         yield cursor

@@ -44,14 +44,15 @@ def main() -> int:
         parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     measured = _measured(options.names or BENCHES)
 
-    from tests.bench.results import keep, machine, worse
+    from tests.bench.results import keep, machine, slow, worse
     from tests.bench.table import table
 
-    print(table([row for rows in measured.values() for row in rows]))
+    where = f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}; {slow()}"
+    print(table([row for rows in measured.values() for row in rows]), where, sep="\n")
     fallen = worse(measured) if options.compare else []
     print("\n".join(fallen), file=sys.stderr)
     if options.keep:
-        keep(measured, where=f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}")
+        keep(measured, where=where)
     return 1 if fallen else 0
 
 
