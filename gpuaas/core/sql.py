@@ -22,10 +22,14 @@ def prepared() -> Iterator[CursorWrapper]:
     longer to plan than to run.
 
     PostgreSQL may plan such a statement for any parameters (https://www.postgresql.org/docs/current/sql-prepare.html), so it
-    should have no `parameter IS NULL OR column = parameter`: that never uses an index.
+    should have no `parameter IS NULL OR column = parameter`: that never uses an index. Where statements are logged (DEBUG),
+    it is an ordinary cursor, since the log has the text of what is sent, which would be a name.
     """
+    if connection.queries_logged:
+        with connection.cursor() as cursor:
+            yield cursor
+        return
     connection.ensure_connection()
     connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
-    wrapped = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    with wrapped(psycopg.Cursor(connection.connection)) as cursor:
+    with connection.make_cursor(psycopg.Cursor(connection.connection)) as cursor:  # type: ignore[arg-type]
         yield cursor

@@ -27,10 +27,10 @@ def test_it_is_prepared_once_and_answers_each_time_by_its_own_parameters() -> No
         assert cursor.fetchone() == (1,)
 
 
-def test_it_is_counted_as_every_statement_is() -> None:
+def test_it_is_logged_as_every_statement_is() -> None:
     with CaptureQueriesContext(connection) as queries:
-        asked(1, None)
-    assert len(queries) == 1
+        assert asked(1, None) == (2, None)
+    assert [query["sql"].startswith("SELECT 1::int + 1") for query in queries] == [True]
 
 
 def test_it_fails_as_every_statement_does() -> None:

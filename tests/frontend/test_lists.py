@@ -180,7 +180,7 @@ def test_a_page_that_is_not_there_is_the_nearest(page: str, first: int) -> None:
 def test_rows_of_one_page_are_not_counted_by_a_statement(
     django_assert_num_queries: Any, size: int, statements: int
 ) -> None:
-    rows = User.objects.filter(pk__in=[UserFactory().pk for _ in range(3)]).order_by("username")
+    rows = User.objects.filter(pk__in=[UserFactory.create().pk for _ in range(3)]).order_by("username")
     with django_assert_num_queries(statements):
         page = paged(RequestFactory().get("/"), rows, size)
         shown = list(page)
