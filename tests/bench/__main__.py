@@ -8,6 +8,7 @@ committed one, `--keep` commits what was measured to docs/performance.md (result
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -42,6 +43,7 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is stopped then, too
     measured = _measured(options.names or BENCHES)
 
     from tests.bench.results import keep, machine, slow, worse
