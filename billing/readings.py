@@ -84,9 +84,10 @@ def budgets_read(
     history = today - timedelta(days=HISTORY_DAYS + 1 if anomalies else 0)
     windows = [Window(row, min(found.first, history), today) for row, found in periods]
     owners = owners_of(row for row, _ in periods)
+    first, end = _whole_months(windows)
     tariff = tariff_read(
-        first=_spans(windows)[0].starts_at,
-        last=max(_spans(windows)[-1].ends_at, *(found.span.ends_at for _, found in periods)),
+        first=day_span(first).starts_at,
+        last=max(day_span(end).starts_at, *(found.span.ends_at for _, found in periods)),
         projects=list(owners),
     )
     so_far = _days(windows, now, owners, tariff)
@@ -160,10 +161,14 @@ def _rated(
     return rows
 
 
-def _spans(windows: Sequence[Window]) -> list[Span]:
-    """All days of the months that the windows touch."""
+def _whole_months(windows: Sequence[Window]) -> tuple[date, date]:
+    """The first day of the months that the windows touch, and the day after their last one."""
     first = min(window.first for window in windows).replace(day=1)
-    end = month_next(max(window.last for window in windows))
+    return first, month_next(max(window.last for window in windows))
+
+
+def _spans(windows: Sequence[Window]) -> list[Span]:
+    first, end = _whole_months(windows)
     return [day_span(first + timedelta(days=number)) for number in range((end - first).days)]
 
 

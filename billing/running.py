@@ -129,7 +129,7 @@ def coming(
     ]
     if not ahead:
         return []
-    parameters = _parameters(moment, max(end for *_, end in ahead), projects, holders) | {
+    parameters = _parameters(moment, max(end for *_, end in ahead), projects, holders, tariff) | {
         "slots": [number for number, *_ in ahead],
         "starts": [start for _, start, _ in ahead],
         "ends": [end for *_, end in ahead],
@@ -174,8 +174,11 @@ def coming_minor(rows: Iterable[Coming | Going]) -> int:
     return sum(round_half_up(numerator, divisor) for (_, divisor), numerator in sums.items())
 
 
-def _parameters(now: datetime, last: datetime, projects: Ids | None, holders: Ids | None) -> dict[str, Any]:
-    idle = idle_at(at=now, projects=projects) if holders is None else []
+def _parameters(
+    now: datetime, last: datetime, projects: Ids | None, holders: Ids | None, tariff: Tariff | None = None
+) -> dict[str, Any]:
+    is_idle_asked = holders is None and (tariff is None or tariff.is_reserved)
+    idle = idle_at(at=now, projects=projects) if is_idle_asked else []
     return {
         **divisors(),
         "meters": list(Meter.values),

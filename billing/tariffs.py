@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import connection
 
 from billing.money import EXPONENTS, charge_divisor
-from gpuaas.core.sql import sql_read
+from gpuaas.core.sql import prepared, sql_read
 from gpuaas.metering.models import Meter
 
 SQL = Path(__file__).parent / "sql"
@@ -82,7 +82,7 @@ def tariff_read(
         "draft": draft_id,
     }
     prices = "published" if draft_id is None else "drafted"
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(sql_of("payer", prices, "tariff", "tariff_read"), asked)
         (row,) = cursor.fetchall()
         found = dict(zip([column.name for column in cursor.description or ()], row, strict=True))

@@ -86,7 +86,17 @@ def state_choices(states: type[TextChoices]) -> list[tuple[str, str]]:
 def paged(
     request: HttpRequest, rows: QuerySet[M, Any] | Sequence[T], size: int = ROWS, parameter: str = "page"
 ) -> Page[Any]:
-    return Paginator(rows, size).get_page(request.GET.get(parameter))
+    """Rows that all stand on the first page are not counted by a statement of their own."""
+    pages = Paginator(rows, size)
+    asked = request.GET.get(parameter, "1")
+    if asked != "1" or not isinstance(rows, QuerySet):
+        return pages.get_page(asked)
+    found = list(rows[: size + 1])
+    if len(found) <= size:
+        pages.count = len(found)
+    page = pages.page(1)
+    page.object_list = found[:size]
+    return page
 
 
 def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:

@@ -41,7 +41,10 @@ def _entry(name: str, path: Path) -> dict[str, object]:
 
 def asset(name: str, path: Path = MANIFEST) -> str:
     """The URL of one built file, named by its source."""
-    return static(PREFIX + str(_entry(name, path)["file"]))
+    entry = _entry(name, path)
+    if "url" not in entry:
+        entry["url"] = static(PREFIX + str(entry["file"]))
+    return str(entry["url"])
 
 
 def styles(name: str, path: Path = MANIFEST) -> tuple[str, ...]:

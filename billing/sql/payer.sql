@@ -26,7 +26,10 @@ account AS (
 ),
 payer AS (
     SELECT p.id AS project, a.organization, a.key, a.currency, a.divisor
-    FROM tenants_project p
+    FROM (
+        SELECT id, organization_id FROM tenants_project WHERE id = ANY (%(projects)s::uuid[])
+        UNION ALL
+        SELECT id, organization_id FROM tenants_project WHERE %(projects)s::uuid[] IS NULL
+    ) p
     JOIN account a ON a.organization = p.organization_id
-    WHERE %(projects)s::uuid[] IS NULL OR p.id = ANY (%(projects)s::uuid[])
 ),

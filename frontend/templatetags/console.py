@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from functools import cache
 from typing import Any
 from zlib import crc32
 
@@ -37,6 +38,7 @@ register.filter("ago", formats.ago)
 register.filter("plain", components.plain)
 
 Data = dict[str, object]
+_ICON = '<svg class="g-icon" {}><use href="{}#{}"></use></svg>'
 
 
 def attributes(extra: Mapping[str, object]) -> SafeString:
@@ -59,10 +61,15 @@ def one_line(content: SafeString) -> SafeString:
 @register.simple_tag
 def icon(name: str, label: str = "") -> SafeString:
     """A Tabler outline icon of icons.txt. Without a label it is decoration."""
-    named = format_html('role="img" aria-label="{}"', label) if label else mark_safe('aria-hidden="true"')
-    return format_html(
-        '<svg class="g-icon" {}><use href="{}#{}"></use></svg>', named, vite.asset("src/sprite.svg"), name
-    )
+    sprite = vite.asset("src/sprite.svg")
+    if not label:
+        return _decoration(sprite, name)
+    return format_html(_ICON, format_html('role="img" aria-label="{}"', label), sprite, name)
+
+
+@cache
+def _decoration(sprite: str, name: str) -> SafeString:
+    return format_html(_ICON, mark_safe('aria-hidden="true"'), sprite, name)
 
 
 @register.simple_tag

@@ -8,6 +8,7 @@ committed one, `--keep` commits what was measured to docs/performance.md (result
 import argparse
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -42,16 +43,18 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is stopped then, too
     measured = _measured(options.names or BENCHES)
 
-    from tests.bench.results import keep, machine, worse
+    from tests.bench.results import keep, machine, slow, worse
     from tests.bench.table import table
 
-    print(table([row for rows in measured.values() for row in rows]))
+    where = f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}; {slow()}"
+    print(table([row for rows in measured.values() for row in rows]), where, sep="\n")
     fallen = worse(measured) if options.compare else []
     print("\n".join(fallen), file=sys.stderr)
     if options.keep:
-        keep(measured, where=f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}")
+        keep(measured, where=where)
     return 1 if fallen else 0
 
 

@@ -26,6 +26,8 @@ from frontend.lists import (
 from frontend.rows import ordered
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE, WorkspaceState
+from tenants.models import User
+from tests.factories.tenants import UserFactory
 
 SORTS = {"name": "name", "lease": "lease_ends_at"}
 
@@ -171,6 +173,19 @@ def test_one_of_what_is_known() -> None:
 @pytest.mark.parametrize(("page", "first"), [("2", 10), ("99", 20), ("nonsense", 0), ("", 0)])
 def test_a_page_that_is_not_there_is_the_nearest(page: str, first: int) -> None:
     assert paged(RequestFactory().get(f"/?page={page}"), range(25), 10)[0] == first
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("size", "statements"), [(4, 1), (3, 1), (2, 2)])
+def test_rows_of_one_page_are_not_counted_by_a_statement(
+    django_assert_num_queries: Any, size: int, statements: int
+) -> None:
+    rows = User.objects.filter(pk__in=[UserFactory.create().pk for _ in range(3)]).order_by("username")
+    with django_assert_num_queries(statements):
+        page = paged(RequestFactory().get("/"), rows, size)
+        shown = list(page)
+    assert (shown, page.paginator.count) == (list(rows)[:size], 3)
+    assert page.has_next() is (size < 3)
 
 
 @pytest.mark.parametrize(("typed", "month"), [("2026-09", 9), ("2027-01", 11), ("nonsense", 11), ("", 11)])

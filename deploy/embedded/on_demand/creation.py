@@ -11,8 +11,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db.backends.postgresql import creation
 
-from gpuaas.core import env
-
+STEM = "template_gpuaas"
+KEPT = 4  # the newest of other migrations: of branches that are worked on beside this one
 LOCK = 4711_01  # of the server's advisory locks: one process migrates, the others wait for what it makes
 
 
@@ -44,12 +44,13 @@ class DatabaseCreation(creation.DatabaseCreation):
         return name
 
     def _template(self, cursor: Any) -> str:
-        """Made where none of these very migrations is there; those of others go."""
-        stem = "template_gpuaas" + env.text("GPUAAS_TEST_DB_SUFFIX", "")
-        name, making = f"{stem}_{fingerprint()}", f"making_{stem}"
-        cursor.execute("SELECT datname FROM pg_database WHERE starts_with(datname, %s)", [f"{stem}_"])
-        there = {row[0] for row in cursor.fetchall()}
-        for old in there - {name}:
+        """Made where none of these very migrations is there. Runs side by side (GPUAAS_TEST_DB_SUFFIX) share it."""
+        name, making = f"{STEM}_{fingerprint()}", f"making_{STEM}"
+        cursor.execute(
+            "SELECT datname FROM pg_database WHERE starts_with(datname, %s) ORDER BY oid DESC", [f"{STEM}_"]
+        )
+        there = [row[0] for row in cursor.fetchall()]
+        for old in [other for other in there if other != name][KEPT:]:
             cursor.execute(f'DROP DATABASE "{old}" WITH (FORCE)')
         if name not in there:
             cursor.execute(f'DROP DATABASE IF EXISTS "{making}" WITH (FORCE)')

@@ -1,0 +1,38 @@
+"""Statements that PostgreSQL keeps for a connection."""
+
+from typing import Any
+
+import pytest
+from django.db import ProgrammingError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+
+from gpuaas.core.sql import prepared
+
+pytestmark = pytest.mark.django_db
+SQL = "SELECT %(number)s::int + 1, %(names)s::text[]"
+
+
+def asked(number: int, names: list[str] | None) -> Any:
+    with prepared() as cursor:
+        cursor.execute(SQL, {"number": number, "names": names})
+        return cursor.fetchone()
+
+
+def test_it_is_prepared_once_and_answers_each_time_by_its_own_parameters() -> None:
+    assert [asked(1, ["a", "b"]), asked(2, None), asked(3, [])] == [(2, ["a", "b"]), (3, None), (4, [])]
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'SELECT $1::int + 1,%'"
+        )
+        assert cursor.fetchone() == (1,)
+
+
+def test_it_is_logged_as_every_statement_is() -> None:
+    with CaptureQueriesContext(connection) as queries:
+        assert asked(1, None) == (2, None)
+    assert [query["sql"].startswith("SELECT 1::int + 1") for query in queries] == [True]
+
+
+def test_it_fails_as_every_statement_does() -> None:
+    with pytest.raises(ProgrammingError), transaction.atomic(), prepared() as cursor:
+        cursor.execute("SELECT nonsense FROM nowhere", None)
