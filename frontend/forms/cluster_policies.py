@@ -52,12 +52,15 @@ class PolicyForm(Form):
         kind: Kind,
         pools: Sequence[tuple[str, str]],
         first: Sequence[tuple[str, str]] = (),
+        stays: bool = False,
         **kwargs: Any,
     ) -> None:
+        """stays: the policy is there, so its pool is not chosen."""
         super().__init__(*args, **kwargs)
         self.kind = kind
         self.leaves = fields_of(kind.schema)
-        self.fields["pool"] = forms.ChoiceField(label="Pool", choices=pools)
+        widget = forms.HiddenInput if stays else forms.Select
+        self.fields["pool"] = forms.ChoiceField(label="Pool", choices=pools, widget=widget)
         self.can_wait = bool(first)
         choices_set(self, "after", [("", "no other pool"), *first])
         for leaf in self.leaves:

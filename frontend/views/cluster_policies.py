@@ -104,9 +104,8 @@ def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: u
     row = cluster_at(here, cluster, CREATE if request.method == "POST" else VIEW)
     held = policy_get_of(cluster=row, policy_id=policy)
     kind = _kind(request, held.kind)
-    pools = [(held.pool.name, held.pool.name)]
-    first = initial_of(held, kind)
-    form = PolicyForm(posted(request), kind=kind, pools=pools, first=_awaited(row), initial=first)
+    choices: dict[str, Any] = {"pools": [(held.pool.name, held.pool.name)], "first": _awaited(row)}
+    form = PolicyForm(posted(request), kind=kind, stays=True, initial=initial_of(held, kind), **choices)
     trial = None
     if form.is_valid():
         trial = _tried(request, here, row, form)

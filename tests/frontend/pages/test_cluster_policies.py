@@ -1,5 +1,7 @@
 """Pages of scaling by policy without a browser: what a form posts, what it is refused, what a trial and the log say."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -75,6 +77,19 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     assert ScalingPolicy.objects.get().enabled
     alice_at.post(f"{mine}delete/")
     assert not ScalingPolicy.objects.exists()
+
+
+@pytest.mark.parametrize("which", ["new/", "mine"])
+def test_what_is_answered_while_it_is_filled_in_has_a_place(alice_at: Client, home: str, which: str) -> None:
+    alice_at.post(f"{home}new/", POSTED)
+    policy = ScalingPolicy.objects.get()
+    url = f"{home}new/?pool=spare" if which == "new/" else f"{home}{policy.pk}/"
+    page = alice_at.get(url).content.decode()
+    sent = {**POSTED, "maximum": "nonsense", "version": "1"}
+    answer = alice_at.post(f"{home}new/?check" if which == "new/" else f"{url}?check", sent).content.decode()
+    targets = re.findall(r'id="([^"]+)"[^>]* hx-swap-oob', answer)
+    assert "id_maximum-help" in targets
+    assert [target for target in targets if f'id="{target}"' not in page] == []
 
 
 def test_demand_may_have_a_floor_by_hours(alice_at: Client, home: str) -> None:
