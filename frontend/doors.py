@@ -69,9 +69,9 @@ def older_page(request: HttpRequest) -> HttpResponseBase:
 
 
 def page_instead(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """What only a button may ask for, looked at: the nearest page above it."""
+    """What only a button may ask for, looked at: the nearest page above it. Also for a part of a page that was answered there."""
     match = request.resolver_match
-    if response.status_code != 405 or request.method not in LOOKS or is_piece(request):
+    if response.status_code != 405 or request.method not in LOOKS:
         return response
     if match is None or not CONSOLE & set(match.namespaces):
         return response

@@ -1,5 +1,5 @@
 import htmx from "htmx.org";
-import { all } from "./dom";
+import { all, one } from "./dom";
 
 /** A message of the socket: something of this kind changed. The page fetches it, so rights are checked there. */
 interface Change {
@@ -66,6 +66,31 @@ function ended(event: Event): void {
       .filter((one) => partOf(one) === part)
       .forEach(refresh),
   );
+}
+
+/** Parts that changed while a dialog in them was open. */
+const kept = new Set<string>();
+
+/** Whether a refresh would take away an open dialog, and what is entered in it: in the part itself, or in what is selected beside it. */
+function holdsDialog(element: HTMLElement): boolean {
+  const beside = element.getAttribute("hx-select-oob")?.split(",") ?? [];
+  const parts = [element, ...beside.map((each) => one(each.trim()))];
+  return parts.some((part) => part?.querySelector("dialog[open]"));
+}
+
+/** The answer of a part is not put in its place while a dialog in it is open: it is fetched again when that is closed. */
+function keep(event: Event): void {
+  const { detail } = event as CustomEvent<{ requestConfig: { elt: Element }; shouldSwap: boolean }>;
+  const { elt } = detail.requestConfig;
+  if (!(elt instanceof HTMLElement) || !elt.matches("[data-live]") || !holdsDialog(elt)) return;
+  detail.shouldSwap = false;
+  kept.add(partOf(elt));
+}
+
+function fetchKept(): void {
+  const parts = all("[data-live]").filter((part) => kept.has(partOf(part)));
+  kept.clear();
+  parts.forEach(refresh);
 }
 
 const CONTROLS = "a, button, input, select, textarea, summary, [tabindex]";
@@ -145,7 +170,9 @@ export function startLive(): void {
   document.addEventListener("submit", left);
   document.addEventListener("htmx:beforeSend", began);
   document.addEventListener("htmx:afterRequest", ended);
+  document.addEventListener("htmx:beforeSwap", keep);
   document.addEventListener("htmx:beforeSwap", hold);
+  document.addEventListener("close", fetchKept, true);
   document.addEventListener("htmx:afterSettle", giveFocus);
   // Heals what was lost: an event is a hint, the page's own question is the truth.
   window.setInterval(refreshAll, POLL_MS);

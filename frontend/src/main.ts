@@ -15,6 +15,7 @@ import { startMatrix } from "./matrix";
 import { startOutage } from "./outage";
 import { startOverlays } from "./overlays";
 import { startPalette } from "./palette";
+import { startSession } from "./session";
 import { startTheme } from "./theme";
 import { startToasts } from "./toasts";
 
@@ -22,6 +23,7 @@ import { startToasts } from "./toasts";
 Object.assign(htmx.config, { includeIndicatorStyles: false, allowEval: false, allowScriptTags: false });
 
 startTheme();
+startSession();
 startOutage();
 startOverlays();
 startToasts();

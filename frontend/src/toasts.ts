@@ -8,6 +8,8 @@ export interface Toast {
   title?: string;
   text?: string;
   undo?: string;
+  /** Opened in another tab. */
+  link?: string;
   label?: string;
   value?: string;
   /** Stays until whoever showed it takes it away by `[data-<mark>]`. */
@@ -50,6 +52,11 @@ function fill(element: HTMLElement, toast: Toast): void {
     const text = document.createElement("p");
     text.textContent = toast.text;
     title?.after(text);
+  }
+  if (toast.link) {
+    const link = document.createElement("a");
+    Object.assign(link, { href: toast.link, target: "_blank", textContent: toast.label ?? "Open" });
+    title?.parentElement?.append(link);
   }
   const undo = one("form", element);
   const button = undo && one("button", undo);

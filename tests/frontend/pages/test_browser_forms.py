@@ -213,6 +213,23 @@ def test_a_longer_lease_shows_its_price(
     assert complaints == []
 
 
+@pytest.mark.parametrize("name", ["costs/", "costs/intervals/", "usage/"])
+def test_lists_of_money_print_whole_under_their_headings(
+    chromium: Browser, address: str, alice: User, limited: Project, workspace: Workspace, name: str
+) -> None:
+    Workspace.objects.filter(pk=workspace.pk).update(name="a-name-of-forty-characters-as-long-as-it")
+    page, _ = opened(context_for(chromium, address, alice))
+    page.set_viewport_size(A4)
+    page.goto(f"{address}/p/{limited.slug}/{name}", wait_until="networkidle")
+    page.emulate_media(media="print", color_scheme="light")
+    expect(page.locator("h1")).to_be_visible()
+    expect(page.locator(".g-head__sub")).to_be_visible()
+    for gone in ("button", ".btn", ".nav-tabs", ".g-side"):
+        assert not any(each.is_visible() for each in page.locator(gone).all()), gone
+    assert page.evaluate("document.documentElement.scrollWidth") <= A4["width"]
+    looked_at(page, "desk", picture=f"print-{name.strip('/').replace('/', '-')}")
+
+
 def test_a_statement_prints_as_a_table_on_a4(
     chromium: Browser, address: str, alice: User, limited: Project
 ) -> None:

@@ -9,6 +9,7 @@ from django.contrib.sessions.models import Session
 from django.urls import reverse
 from playwright.sync_api import Browser, Error, expect
 
+from billing.models import Budget
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.frontend.pages.browsing import NEEDED, context_for, sign_in
@@ -51,6 +52,38 @@ def test_a_button(chromium: Browser, address: str, alice: User, workspace: Works
     sign_in(page, "alice")
     expect(page).to_have_url(here)
     expect(page.locator("h1")).to_have_text(workspace.name)
+
+
+def test_what_is_entered_stays_until_one_is_signed_in_again(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    """In another tab; then the same form is sent from where it stands."""
+    context = context_for(chromium, address, alice)
+    page = context.new_page()
+    here = f"{address}/p/weather-lm/budgets/new/"
+    page.goto(here, wait_until="networkidle")
+    page.get_by_label("Name", exact=True).fill("half")
+    Session.objects.all().delete()
+    page.get_by_label("Amount").fill("100")
+    warning = page.locator("[data-signed-out]")
+    expect(warning).to_contain_text("What you entered stays here.")
+    page.get_by_label("Amount").fill("1000")
+    expect(warning).to_have_count(1)
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(here)
+    with context.expect_page() as opening:
+        warning.get_by_role("link", name="Sign in").click()
+    sign_in(opening.value, "alice")
+    expect(opening.value).to_have_url(here)
+    opening.value.close()
+    page.bring_to_front()
+    page.evaluate("window.dispatchEvent(new Event('focus'))")
+    expect(warning).to_have_count(0)
+    expect(page.get_by_label("Name", exact=True)).to_have_value("half")
+    page.get_by_label("Amount").fill("1001")
+    page.get_by_role("button", name="Create budget").click()
+    expect(page.locator("#toasts")).to_contain_text("half")
+    assert Budget.objects.get().name == "half"
 
 
 def test_the_palette(chromium: Browser, address: str, alice: User) -> None:

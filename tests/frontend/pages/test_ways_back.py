@@ -65,8 +65,11 @@ def test_no_address_of_a_button_is_a_dead_end(alice: User, olga: User, workspace
 def test_a_button_of_a_workspace_leads_to_its_page(alice_at: Client, workspace: Workspace) -> None:
     page = reverse("frontend:workspace", args=["weather-lm", workspace.pk])
     for name in ("extend", "delete", "retry", "suspend", "members"):
-        said = alice_at.get(reverse(f"frontend:workspace_{name}", args=["weather-lm", workspace.pk]))
-        assert (said.status_code, said["Location"]) == (302, page)
+        for headers in ({}, {"HX-Request": "true"}):  # also a part of a page that a refusal has drawn there
+            said = alice_at.get(
+                reverse(f"frontend:workspace_{name}", args=["weather-lm", workspace.pk]), headers=headers
+            )
+            assert (said.status_code, said["Location"]) == (302, page)
     person = reverse("frontend:workspace_member_remove", args=["weather-lm", workspace.pk, uuid.uuid4()])
     said = alice_at.get(person, follow=True)
     assert said.redirect_chain[-1][0] == page

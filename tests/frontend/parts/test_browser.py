@@ -209,6 +209,34 @@ def test_what_changes_during_a_fetch_is_fetched_too(chromium: Browser, address: 
     held[2].continue_()
 
 
+def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, address: str) -> None:
+    page = chromium.new_page()
+    sockets: list[WebSocketRoute] = []
+
+    def keep(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+
+    page.route_web_socket("**/ws/live/**", keep)
+    page.goto(f"{address}?live=1", wait_until="networkidle")
+    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    entered = page.locator("#asked input")
+    page.evaluate(
+        """() => {
+            document.getElementById("live-sample").innerHTML = "<dialog id='asked'><input></dialog>";
+            document.getElementById("asked").showModal();
+        }"""
+    )
+    entered.fill("half a na")
+    for mark in "bc":
+        with page.expect_response("**/live/"):
+            sockets[0].send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
+        page.wait_for_load_state("networkidle")
+        expect(entered).to_have_value("half a na")
+    with page.expect_response("**/live/"):
+        page.keyboard.press("Escape")
+    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+
+
 def until_held(page: Page, held: list[Route], count: int) -> None:
     """Playwright's own events come only while it is waited in its words."""
     for _ in range(200):
