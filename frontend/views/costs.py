@@ -255,6 +255,7 @@ def intervals(request: HttpRequest, scope: Scope) -> HttpResponseBase:
     found = cost_intervals(month=want.month, filters=want.filters, **scope.given)
     shown = INTERVALS.of(request, found, lambda rows: lengths_of(rows, scope.now))
     context = {
+        "scope": scope,
         "month": money.month_shown(want.month, now=scope.now),
         "day": want.filters.day,
         "chips": _chips(scope, want, "cost_intervals"),

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
@@ -215,17 +216,27 @@ def test_a_longer_lease_shows_its_price(
 
 @pytest.mark.parametrize("name", ["costs/", "costs/intervals/", "usage/"])
 def test_lists_of_money_print_whole_under_their_headings(
-    chromium: Browser, address: str, alice: User, limited: Project, workspace: Workspace, name: str
+    chromium: Browser,
+    address: str,
+    alice: User,
+    limited: Project,
+    workspace: Workspace,
+    h100: Flavor,
+    name: str,
 ) -> None:
     Workspace.objects.filter(pk=workspace.pk).update(name="a-name-of-forty-characters-as-long-as-it")
+    interval_make(workspace, h100, clock.now() - timedelta(hours=3), None, quantity=4)
     page, _ = opened(context_for(chromium, address, alice))
-    page.set_viewport_size(A4)
+    page.set_viewport_size({"width": A4["width"], "height": A4["height"]})
     page.goto(f"{address}/p/{limited.slug}/{name}", wait_until="networkidle")
     page.emulate_media(media="print", color_scheme="light")
     expect(page.locator("h1")).to_be_visible()
-    expect(page.locator(".g-head__sub")).to_be_visible()
+    expect(page.locator(".g-head__sub")).to_contain_text(limited.slug)
     for gone in ("button", ".btn", ".nav-tabs", ".g-side"):
         assert not any(each.is_visible() for each in page.locator(gone).all()), gone
+    last = page.locator(".g-scroll tbody tr").first.locator("td:visible").last.bounding_box()
+    assert last is not None
+    assert last["x"] + last["width"] <= A4["width"]
     assert page.evaluate("document.documentElement.scrollWidth") <= A4["width"]
     looked_at(page, "desk", picture=f"print-{name.strip('/').replace('/', '-')}")
 
