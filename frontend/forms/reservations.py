@@ -1,5 +1,6 @@
 """Reserving a pool, as operators type it."""
 
+import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -46,4 +47,10 @@ class ReservationForm(Form):
 
 
 class EndForm(Form):
-    at = moment_field(label="At", required=False, error_messages=WRITTEN)
+    """One of many on the page: `of` is the reservation."""
+
+    at = moment_field(label="End at", required=False, error_messages=WRITTEN, help_text="empty means now")
+
+    def __init__(self, data: Any = None, *, of: uuid.UUID) -> None:
+        super().__init__(data, auto_id=f"end-{of}-%s")
+        self.of = of

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from billing.selectors.idle import Idle
 from frontend import formats
+from frontend.forms.reservations import EndForm
 from gpuaas.core.looks import Tone
 from quotas.models import PoolReservation
 from quotas.pools import Guest, PoolStanding, pool_standing
@@ -20,7 +21,7 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class ReservationRow:
-    """`idle` and `others` in words, empty where there is nothing to say."""
+    """`idle` and `others` in words, empty where there is nothing to say. end: the form of its dialog; a bound one was refused."""
 
     row: PoolReservation
     tone: Tone
@@ -28,10 +29,15 @@ class ReservationRow:
     idle: str
     others: str
     may_end: bool
+    end: EndForm
 
     @property
     def dialog(self) -> str:
         return f"end-{self.row.pk}"
+
+    @property
+    def why(self) -> str:
+        return f"{self.dialog}-why"
 
 
 def guests_words(guests: Sequence[Guest]) -> str:
@@ -53,6 +59,7 @@ def reservation_rows(
     idle: Mapping[uuid.UUID, Idle],
     guests: Mapping[tuple[uuid.UUID, uuid.UUID], Sequence[Guest]],
     currencies: Mapping[uuid.UUID, str],
+    ending: EndForm | None = None,
 ) -> list[ReservationRow]:
     shown = []
     for row in rows:
@@ -61,7 +68,7 @@ def reservation_rows(
         owner = row.project.organization_id
         others = () if standing is PoolStanding.OVER else guests.get((row.pool_id, owner), ())
         words = idle_words(idle.get(row.pk), currencies.get(owner, ""))
-        shown.append(
-            ReservationRow(row, tone, word, words, guests_words(others), standing is not PoolStanding.OVER)
-        )
+        end = ending if ending is not None and ending.of == row.pk else EndForm(of=row.pk)
+        may_end = standing is not PoolStanding.OVER
+        shown.append(ReservationRow(row, tone, word, words, guests_words(others), may_end, end))
     return shown

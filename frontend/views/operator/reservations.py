@@ -1,18 +1,17 @@
 """Pools that are reserved for one organization: the list, a new one after a look at what it means, and the end of one."""
 
 import uuid
+from collections.abc import Mapping
 from typing import Any
 
-from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect
+from django.http import HttpRequest, HttpResponseBase
 
 from billing.selectors import prices_at
 from billing.selectors.accounts import currencies_of
 from billing.selectors.idle import idle_now
 from frontend import formats
 from frontend.forms.reservations import EndForm, ReservationForm
-from frontend.frame import checked, done, is_check, posted, refusals_on, refusals_shown
+from frontend.frame import checked, done, is_check, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.presenters.operator.reservations import ReservationRow, guests_words, reservation_rows
 from frontend.views.operator.common import (
@@ -36,6 +35,7 @@ from quotas.pools import (
     pool_reserve,
     pool_reserve_check,
 )
+from tenants.models import Project
 
 LIST = Listing(
     "reservations",
@@ -57,11 +57,7 @@ LIST = Listing(
 def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A POST without `confirmed` shows what would happen. While it is typed, it is tried as if it were confirmed."""
     flavors, projects = _flavors(), projects_known()
-    form = ReservationForm(
-        posted(request),
-        flavors=[(slug, _named(row)) for slug, row in flavors.items()],
-        projects=[(slug, f"{row.organization.name}: {row.name}") for slug, row in projects.items()],
-    )
+    form = _form(posted(request), flavors, projects)
     plan: dict[str, Any] = {}
     if form.is_valid():
         asked = dict(form.cleaned_data)
@@ -73,10 +69,31 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
                 text = f"{made.pool} is reserved for {made.project.organization.name}."
                 return done(request, text, "frontend:operator_reservations")
             plan = _plan(here, asked)
+    return _draw(request, here, form, plan=plan, may_reserve=bool(flavors) and here.may_manage)
+
+
+def _form(data: Any, flavors: Mapping[str, Flavor], projects: Mapping[str, Project]) -> ReservationForm:
+    return ReservationForm(
+        data,
+        flavors=[(slug, _named(row)) for slug, row in flavors.items()],
+        projects=[(slug, f"{row.organization.name}: {row.name}") for slug, row in projects.items()],
+    )
+
+
+def _draw(
+    request: HttpRequest,
+    here: OperatorPlace,
+    form: ReservationForm,
+    *,
+    may_reserve: bool,
+    plan: Mapping[str, Any] | None = None,
+    ending: EndForm | None = None,
+) -> HttpResponseBase:
     context = {
         "form": form,
+        "ending": ending,
         "plan": plan,
-        "may_reserve": bool(flavors) and here.may_manage,
+        "may_reserve": may_reserve,
         "crumbs": crumbs("Supply", ("Reservations", "")),
     }
     found = LIST.of(
@@ -84,13 +101,13 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         lambda query: named(
             pool_reservations_for(actor=here.actor), query["q"], *RESERVED, "project__organization__name"
         ),
-        lambda rows: _rows(rows, here),
+        lambda rows: _rows(rows, here, ending),
         without=() if here.may_manage else {"end"},
     )
     return list_page(request, "operator/reservations.html", found, context)
 
 
-def _rows(rows: list[PoolReservation], here: OperatorPlace) -> list[ReservationRow]:
+def _rows(rows: list[PoolReservation], here: OperatorPlace, ending: EndForm | None) -> list[ReservationRow]:
     wanted = [(row.pool, row.project.organization_id) for row in rows]
     return reservation_rows(
         rows,
@@ -98,6 +115,7 @@ def _rows(rows: list[PoolReservation], here: OperatorPlace) -> list[ReservationR
         idle={each.reservation_id: each for each in idle_now(actor=here.actor, now=here.now)},
         guests=pool_guests(actor=here.actor, wanted=wanted),
         currencies=currencies_of(organizations=[organization for _, organization in wanted]),
+        ending=ending,
     )
 
 
@@ -119,16 +137,18 @@ def _plan(here: OperatorPlace, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 @operator_action
-def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid.UUID) -> HttpResponse:
+@checked
+def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid.UUID) -> HttpResponseBase:
     row = pool_reservation_get_for(actor=here.actor, reservation_id=reservation)
-    form = EndForm(request.POST)
-    if not form.is_valid():
-        messages.error(request, str(form.errors["at"][0]))
-        return redirect("frontend:operator_reservations")
-    with refusals_shown(request, Conflict, Invalid):
-        ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
-        messages.success(request, _ended(row, ended))
-    return redirect("frontend:operator_reservations")
+    form = EndForm(request.POST, of=row.pk)
+    if form.is_valid():
+        with refusals_on(form, Conflict, Invalid):
+            ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
+            return done(request, _ended(row, ended), "frontend:operator_reservations")
+    flavors = _flavors()
+    return _draw(
+        request, here, _form(None, flavors, projects_known()), may_reserve=bool(flavors), ending=form
+    )
 
 
 def _ended(row: PoolReservation, ended: PoolReservation | None) -> str:

@@ -1,5 +1,6 @@
 """The page of reserved pools: looked at before it is confirmed, refused beside the field, ended."""
 
+import re
 from typing import Any
 
 import pytest
@@ -44,8 +45,20 @@ def test_it_is_looked_at_and_then_confirmed_and_ended(asked: dict[str, str], olg
     for said in ("Climate Physics", "the big run", "in force", f'data-dialog="end-{made.pk}"'):
         assert said in page
     end = reverse("frontend:operator_reservation_end", args=[made.pk])
-    assert "now or later" in words(olga_at.post(end, {"at": "2020-01-01T00:00"}, follow=True))
-    assert "year-month-day" in words(olga_at.post(end, {"at": "soon"}, follow=True))
+    for typed, why in (("2020-01-01T00:00", "now or later"), ("soon", "year-month-day")):
+        refused = olga_at.post(end, {"at": typed})
+        assert refused.status_code == 422
+        dialog = words(refused).partition('id="end-')[2]
+        assert why in dialog
+        assert re.search(r"<dialog[^>]* open", refused.content.decode()), "with what was entered"
+        tried = olga_at.post(f"{end}?check", {"at": typed}).content.decode()
+        assert f'id="end-{made.pk}-at-help" hx-swap-oob="true"' in tried
+        assert why in tried
+    assert (
+        olga_at.post(f"{end}?check", {"at": ""}).content.decode().strip().startswith('<p class="form-hint"')
+    )
+    made.refresh_from_db()
+    assert made.valid_to is None, "a try ends nothing"
     later = words(olga_at.post(end, {"at": LATER}, follow=True))
     assert "others may have GPUs of it again then" in later
     actions = AuditEntry.objects.filter(action__startswith="pool.").values_list("action", flat=True)
