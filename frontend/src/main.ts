@@ -16,6 +16,7 @@ import { startOutage } from "./outage";
 import { startOverlays } from "./overlays";
 import { startPalette } from "./palette";
 import { startSession } from "./session";
+import { startTail } from "./tail";
 import { startTheme } from "./theme";
 import { startToasts } from "./toasts";
 
@@ -34,6 +35,7 @@ startPalette();
 startKeyboard();
 startCharts();
 startLive();
+startTail();
 startMatrix();
 startInline();
 // Last, when the page answers to keys. Both files are named here so that they are built and stand in the manifest, where

@@ -237,6 +237,38 @@ def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, addr
     expect(page.locator("#live-sample")).to_have_text("Fetched again.")
 
 
+def test_a_log_is_followed_at_its_end_and_stays_where_it_is_read(chromium: Browser, address: str) -> None:
+    page = chromium.new_page()
+    sockets: list[WebSocketRoute] = []
+
+    def keep(socket: WebSocketRoute) -> None:
+        sockets.append(socket)
+
+    page.route_web_socket("**/ws/live/**", keep)
+    page.goto(f"{address}?live=1", wait_until="networkidle")
+    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    lines = "<br>".join(str(number) for number in range(300))
+    page.locator("#live-sample").evaluate(
+        "(part, text) => part.insertAdjacentHTML('afterend', `<div id='log' data-tail><pre>${text}</pre></div>`)",
+        lines,
+    )
+    log = page.locator("#log pre")
+    page.evaluate(
+        "document.addEventListener('htmx:afterSwap', () => document.querySelector('#log pre').append('\\nmore\\nlines'))"
+    )
+    left = "text => Math.round(text.scrollHeight - text.clientHeight - text.scrollTop)"
+    assert log.evaluate("text => text.clientHeight < text.scrollHeight / 3")
+    for place, mark, measured, expected in (
+        ("text.scrollHeight", "b", left, 0),
+        ("40", "c", "text => text.scrollTop", 40),
+    ):
+        log.evaluate(f"text => text.scrollTo(0, {place})")
+        with page.expect_response("**/live/"):
+            sockets[0].send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
+        page.wait_for_load_state("networkidle")
+        assert log.evaluate(measured) == expected
+
+
 def until_held(page: Page, held: list[Route], count: int) -> None:
     """Playwright's own events come only while it is waited in its words."""
     for _ in range(200):
