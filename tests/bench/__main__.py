@@ -44,12 +44,13 @@ def main() -> int:
     if unknown := set(options.names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what it started is stopped then, too
-    measured = _measured(options.names or BENCHES)
-
-    from tests.bench.results import keep, machine, slow, worse
+    from tests.bench.results import keep, looks, machine, slow, worse
     from tests.bench.table import table
 
-    where = f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}; {slow()}"
+    before = looks()
+    measured = _measured(options.names or BENCHES)
+
+    where = f"{machine()}, {datetime.now(tz=UTC):%Y-%m-%d}; {slow([*before, *looks()])}"
     print(table([row for rows in measured.values() for row in rows]), where, sep="\n")
     fallen = worse(measured) if options.compare else []
     print("\n".join(fallen), file=sys.stderr)

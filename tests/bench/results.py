@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from textwrap import fill
@@ -24,16 +25,24 @@ HEAD = """# Performance
 Every figure stands beside a floor: the least that the same machine needs for the same work, measured in the same run.
 A ratio of 1.00 is the floor itself. `make bench` measures (twenty minutes on a quiet machine), `make bench-compare`
 fails where a ratio fell by more than a third of the one below, and `make bench-keep` writes this page anew. Times of
-machines differ: the line below each heading says how slow the machine was, so that a time can be divided by it.
+machines differ: the line below each heading says how slow the machine was before and after the measurement.
 """
 
 Results = dict[str, list[Measured]]
 
 
-def slow() -> str:
-    """How long a fixed loop of Python takes here at the moment, beside the machine on which the suite's budget was set."""
-    times = statistics.median(slowness() for _ in range(LOOKS))
-    return f"a loop of Python takes {times:.1f} times what it takes on the machine of the suite's budget"
+def looks() -> list[float]:
+    """How slow the machine is at the moment, several times."""
+    return [slowness() for _ in range(LOOKS)]
+
+
+def slow(seen: Sequence[float]) -> str:
+    """How slow it was, before and after: the least, the middle and the most, as a shared machine changes within seconds."""
+    least, most = min(seen), max(seen)
+    return (
+        f"a loop of Python took {least:.1f} to {most:.1f} times, in the middle {statistics.median(seen):.1f} times, "
+        "what it takes on the machine of the suite's budget"
+    )
 
 
 def machine() -> str:

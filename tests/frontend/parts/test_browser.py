@@ -209,7 +209,8 @@ def test_what_changes_during_a_fetch_is_fetched_too(chromium: Browser, address: 
     held[2].continue_()
 
 
-def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, address: str) -> None:
+def live_page(chromium: Browser, address: str) -> tuple[Page, WebSocketRoute]:
+    """With the socket that it opened, after the fetch that follows."""
     page = chromium.new_page()
     sockets: list[WebSocketRoute] = []
 
@@ -219,6 +220,11 @@ def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, addr
     page.route_web_socket("**/ws/live/**", keep)
     page.goto(f"{address}?live=1", wait_until="networkidle")
     expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    return page, sockets[0]
+
+
+def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, address: str) -> None:
+    page, socket = live_page(chromium, address)
     entered = page.locator("#asked input")
     page.evaluate(
         """() => {
@@ -229,7 +235,7 @@ def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, addr
     entered.fill("half a na")
     for mark in "bc":
         with page.expect_response("**/live/"):
-            sockets[0].send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
+            socket.send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
         page.wait_for_load_state("networkidle")
         expect(entered).to_have_value("half a na")
     with page.expect_response("**/live/"):
@@ -238,15 +244,7 @@ def test_an_open_dialog_stays_with_what_is_entered_in_it(chromium: Browser, addr
 
 
 def test_a_log_is_followed_at_its_end_and_stays_where_it_is_read(chromium: Browser, address: str) -> None:
-    page = chromium.new_page()
-    sockets: list[WebSocketRoute] = []
-
-    def keep(socket: WebSocketRoute) -> None:
-        sockets.append(socket)
-
-    page.route_web_socket("**/ws/live/**", keep)
-    page.goto(f"{address}?live=1", wait_until="networkidle")
-    expect(page.locator("#live-sample")).to_have_text("Fetched again.")
+    page, socket = live_page(chromium, address)
     lines = "<br>".join(str(number) for number in range(300))
     page.locator("#live-sample").evaluate(
         "(part, text) => part.insertAdjacentHTML('afterend', `<div id='log' data-tail><pre>${text}</pre></div>`)",
@@ -264,7 +262,7 @@ def test_a_log_is_followed_at_its_end_and_stays_where_it_is_read(chromium: Brows
     ):
         log.evaluate(f"text => text.scrollTo(0, {place})")
         with page.expect_response("**/live/"):
-            sockets[0].send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
+            socket.send(f'{{"kind": "sample", "id": "1", "mark": "{mark}"}}')
         page.wait_for_load_state("networkidle")
         assert log.evaluate(measured) == expected
 
