@@ -11,8 +11,6 @@ from datetime import date, datetime, timedelta
 from statistics import median_low
 from typing import Any
 
-from django.db import connection
-
 from billing.forecasts import Owners, budgets_rest, counted_by, owners_of
 from billing.models import Budget, Measure
 from billing.months import Span, billing_zone, day_span, month_next
@@ -155,10 +153,7 @@ def _rated(
         "firsts": [window.first for window in windows],
         "lasts": [window.last for window in windows],
     }
-    with connection.cursor() as cursor:
-        cursor.execute(sql + sql_text("cards") + sql_text("budget_days"), parameters)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
+    return tariff.run(sql + sql_text("cards") + sql_text("budget_days"), parameters)
 
 
 def _whole_months(windows: Sequence[Window]) -> tuple[date, date]:

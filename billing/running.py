@@ -198,10 +198,10 @@ def _parameters(
 def _run(
     names: Sequence[str], parameters: dict[str, Any], tariff: Tariff | None = None
 ) -> list[tuple[Any, ...]]:
-    prices: tuple[str, ...] = ("payer", "published", "tariff")
     if tariff is not None:
-        prices = ("portal_tariff", "portal_unsold")
         parameters = parameters | tariff.arrays_for(first=parameters["first"], last=parameters["last"])
+        return tariff.run(sql_of("portal_tariff", "portal_unsold", "open", *names), parameters)
+    prices = ("payer", "published", "tariff")
     with connection.cursor() as cursor:
         cursor.execute(sql_of(*prices, "open", *names), parameters)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

@@ -12,10 +12,11 @@ from django.conf import settings
 from django.db import connection
 
 from billing.money import EXPONENTS, charge_divisor
-from gpuaas.core.sql import prepared, sql_read
+from gpuaas.core.sql import known, prepared, sql_read
 from gpuaas.metering.models import Meter
 
 SQL = Path(__file__).parent / "sql"
+FEW = 50  # projects for which a plan that fits any ten serves as well
 
 
 def sql_text(name: str) -> str:
@@ -63,6 +64,14 @@ class Tariff:
                 f"a tariff of {self.first} to {self.last} has not all prices of {first} to {last}"
             )
         return self.arrays
+
+    def run(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+        """The rows of a statement that begins with portal_tariff.sql. Planned once for each connection if it is of few projects."""
+        is_kept = len(self.arrays["payer_projects"]) <= FEW
+        with prepared() if is_kept else connection.cursor() as cursor:
+            cursor.execute(known(sql, parameters) if is_kept else sql, parameters)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
 def tariff_read(

@@ -60,7 +60,7 @@ metered AS MATERIALIZED (
         GROUP BY 1, 2, 3, 4, 5, 7, 8, 9
         UNION ALL
         SELECT project_id, CASE WHEN %(by_holder)s THEN coalesce(workspace_id, cluster_id) END, flavor_id, resource_name, meter,
-               quantity, started_at, ended_at, surplus
+               quantity, greatest(started_at, (SELECT r.since FROM recent r)), ended_at, surplus
         FROM metering_usageinterval
         WHERE ended_at > (SELECT r.since FROM recent r)
         UNION ALL

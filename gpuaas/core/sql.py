@@ -1,9 +1,10 @@
 """Statements that stand in files of their own, beside the code that runs them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from django.db import connection
@@ -16,20 +17,32 @@ def sql_read(folder: Path, name: str) -> str:
     return (folder / f"{name}.sql").read_text("utf-8")
 
 
+def known(sql: str, parameters: Mapping[str, Any]) -> str:
+    """The statement without `parameter IS NULL OR` of the arrays that are given, for `prepared`."""
+    for name, value in parameters.items():
+        if value is not None:
+            sql = sql.replace(f"%({name})s::uuid[] IS NULL OR ", "")
+    return sql
+
+
 @contextmanager
 def prepared() -> Iterator[CursorWrapper]:
-    """A cursor whose statements PostgreSQL prepares and keeps for the connection: for a long text over few rows, which takes
+    """A cursor whose statements PostgreSQL plans once and keeps for the connection: for a long text over few rows, which takes
     longer to plan than to run.
 
-    PostgreSQL may plan such a statement for any parameters (https://www.postgresql.org/docs/current/sql-prepare.html), so it
-    should have no `parameter IS NULL OR column = parameter`: that never uses an index. Where statements are logged (DEBUG),
-    it is an ordinary cursor, since the log has the text of what is sent, which would be a name.
+    It is planned for any parameters (https://www.postgresql.org/docs/current/sql-prepare.html), so it should have no
+    `parameter IS NULL OR column = parameter`, which never uses an index (see `known`), and no parameters of thousands of
+    values. Where statements are logged (DEBUG), it is an ordinary cursor, since the log has the text of what is sent, which
+    would be a name.
     """
     if connection.queries_logged:
         with connection.cursor() as cursor:
             yield cursor
         return
     connection.ensure_connection()
-    connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
+    if connection.connection.prepare_threshold != 0:
+        connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
+        # PostgreSQL expects ten values of every array, and would plan anew each time because it knows better then
+        connection.connection.execute("SET plan_cache_mode = force_generic_plan")
     with connection.make_cursor(psycopg.Cursor(connection.connection)) as cursor:  # type: ignore[arg-type]
         yield cursor
