@@ -19,7 +19,8 @@
            END AS until
     FROM metering_usageinterval u
     LEFT JOIN unsold n ON u.flavor_id IS NULL AND n.resource_name = u.resource_name
-    LEFT JOIN workspaces_workspace w ON w.id = u.workspace_id
+    LEFT JOIN workspaces_workspace w
+        ON w.id = u.workspace_id AND (%(projects)s::uuid[] IS NULL OR w.project_id = ANY (%(projects)s::uuid[]))
     LEFT JOIN clusters_cluster c ON c.id = u.cluster_id
     WHERE u.ended_at IS NULL AND u.started_at <= %(now)s
       AND (%(projects)s::uuid[] IS NULL OR u.project_id = ANY (%(projects)s::uuid[]))

@@ -18,10 +18,9 @@ def sql_read(folder: Path, name: str) -> str:
 
 
 def known(sql: str, parameters: Mapping[str, Any]) -> str:
-    """The statement without `parameter IS NULL OR` of the arrays that are given, for `prepared`."""
+    """The statement for `prepared`: whether an array `IS NULL` is in its text, so that its plan is the one for that."""
     for name, value in parameters.items():
-        if value is not None:
-            sql = sql.replace(f"%({name})s::uuid[] IS NULL OR ", "")
+        sql = sql.replace(f"%({name})s::uuid[] IS NULL", "true" if value is None else "false")
     return sql
 
 
@@ -30,7 +29,8 @@ def prepared() -> Iterator[CursorWrapper]:
     """A cursor whose statements PostgreSQL plans once and keeps for the connection: for a long text over few rows, which takes
     longer to plan than to run.
 
-    It is planned for any parameters (https://www.postgresql.org/docs/current/sql-prepare.html), so it should have no
+    It is planned for any parameters (PLANNED_ONCE in the settings;
+    https://www.postgresql.org/docs/current/sql-prepare.html), so it should have no
     `parameter IS NULL OR column = parameter`, which never uses an index (see `known`), and no parameters of thousands of
     values. Where statements are logged (DEBUG), it is an ordinary cursor, since the log has the text of what is sent, which
     would be a name.
@@ -40,9 +40,6 @@ def prepared() -> Iterator[CursorWrapper]:
             yield cursor
         return
     connection.ensure_connection()
-    if connection.connection.prepare_threshold != 0:
-        connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
-        # PostgreSQL expects ten values of every array, and would plan anew each time because it knows better then
-        connection.connection.execute("SET plan_cache_mode = force_generic_plan")
+    connection.connection.prepare_threshold = 0  # Django switches it off; its own cursors never prepare
     with connection.make_cursor(psycopg.Cursor(connection.connection)) as cursor:  # type: ignore[arg-type]
         yield cursor

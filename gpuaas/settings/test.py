@@ -6,7 +6,7 @@ GPUAAS_TEST_DATABASE_URL names another server; GPUAAS_TEST_DB_SUFFIX keeps two r
 
 from gpuaas.core import env
 from gpuaas.settings.base import *  # noqa: F403  Django's own way to layer settings
-from gpuaas.settings.base import DATABASE_POOL, LOGGING
+from gpuaas.settings.base import DATABASE_POOL, LOGGING, PLANNED_ONCE
 
 DEBUG = False
 SECRET_KEY = "test-only-secret-key-that-signs-nothing-real"
@@ -21,7 +21,7 @@ DATABASES = {
         **_database,
         # Transactional tests empty all tables at their end, the append-only audit log included.
         "OPTIONS": {
-            "options": "-c gpuaas.allow_truncate=on",
+            "options": f"{PLANNED_ONCE} -c gpuaas.allow_truncate=on",
             "pool": DATABASE_POOL if env.boolean("GPUAAS_TEST_POOL", default=False) else False,
         },
         "TEST": {"NAME": "test_gpuaas" + env.text("GPUAAS_TEST_DB_SUFFIX", "")},

@@ -6,7 +6,7 @@ import pytest
 from django.db import ProgrammingError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from gpuaas.core.sql import prepared
+from gpuaas.core.sql import known, prepared
 
 pytestmark = pytest.mark.django_db
 SQL = "SELECT %(number)s::int + 1, %(names)s::text[]"
@@ -36,3 +36,23 @@ def test_it_is_logged_as_every_statement_is() -> None:
 def test_it_fails_as_every_statement_does() -> None:
     with pytest.raises(ProgrammingError), transaction.atomic(), prepared() as cursor:
         cursor.execute("SELECT nonsense FROM nowhere", None)
+
+
+def test_it_is_planned_once_for_any_parameters() -> None:
+    for number in range(8):
+        asked(number, None)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT generic_plans, custom_plans FROM pg_prepared_statements"
+            " WHERE statement LIKE 'SELECT $1::int + 1,%'"
+        )
+        assert cursor.fetchone() == (8, 0)
+
+
+@pytest.mark.parametrize(
+    ("names", "condition"),
+    [(None, "true OR name = ANY (%(names)s)"), ([], "false OR name = ANY (%(names)s)")],
+)
+def test_whether_an_array_is_asked_for_is_in_the_text(names: list[str] | None, condition: str) -> None:
+    asked = "%(names)s::uuid[] IS NULL OR name = ANY (%(names)s)"
+    assert known(asked, {"names": names, "others": None}) == condition
