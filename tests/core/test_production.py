@@ -100,15 +100,18 @@ print(answer.status_code, answer.headers.get("Strict-Transport-Security", "")[:8
     assert run(code, {}).stdout.strip() == "301"
 
 
-def test_who_hangs_in_a_transaction_does_not_keep_its_rows_and_what_is_prepared_is_planned_once() -> None:
-    """As a paused host does: others would wait for its locks until the network gives it up, after hours."""
+def test_a_connection_has_a_bound_of_idling_and_plans_what_is_prepared_once() -> None:
+    """A paused host hangs in its transaction: others would wait for its locks until the network gives it up, after hours."""
     from deploy.embedded import environment
 
     code = (
         "import django; django.setup()\n"
         "from django.db import connection\n"
         "with connection.cursor() as cursor:\n"
-    XX        "connection.close_pool()"
+        "    for name in ('idle_in_transaction_session_timeout', 'plan_cache_mode'):\n"
+        "        cursor.execute(f'SHOW {name}')\n"
+        "        print(cursor.fetchone()[0])\n"
+        "connection.close_pool()"
     )
     shown = run(code, {"GPUAAS_DATABASE_URL": environment.test_database_url()})
     assert shown.stdout.split() == ["1min", "force_generic_plan"], shown.stderr
