@@ -185,8 +185,7 @@ DATABASE_POOL: dict[str, Any] = {
 BACKUPS_EXPECTED = env.boolean("GPUAAS_BACKUPS_EXPECTED", default=True)
 #: Backups: the folder of `pg_dump`, `pg_restore` and `psql`, for [backups](../operators/backup.md); else those in `PATH`
 POSTGRES_PROGRAMS = env.text("GPUAAS_POSTGRES_PROGRAMS", "")
-# What is prepared (gpuaas/core/sql.py) is planned once for each connection. PostgreSQL expects ten values of every array, so it
-# would otherwise prefer to plan anew each time.
+# What is prepared (gpuaas/core/sql.py) is planned once for each connection; PostgreSQL would prefer to plan it anew each time.
 PLANNED_ONCE = "-c plan_cache_mode=force_generic_plan"
 # A host that hangs inside a transaction keeps its connection, and with it the rows that others wait for; PostgreSQL ends
 # such a transaction after this.
