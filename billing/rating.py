@@ -16,7 +16,7 @@ from django.db import connection, transaction
 from billing.invoiced import invoiced_of
 from billing.money import amount_of, price_of
 from billing.months import Span, billing_zone, day_span, month_span
-from billing.tariffs import Tariff, divisors, instant, sql_of, sql_text, tariff_read
+from billing.tariffs import Tariff, divisors, instant, rows_of, sql_of, sql_text, tariff_read
 from gpuaas.core.clock import whole_second
 from gpuaas.metering.capacity import levels_parameters, levels_sql
 from gpuaas.metering.models import STREAMED_METERS, Meter
@@ -242,9 +242,9 @@ def rate_usage(
         holders=holders,
     )
     parameters["wanted"] = None if wanted is None else list(wanted)
-    with hashed() if projects is None else nullcontext(), connection.cursor() as cursor:
-        cursor.execute(sql + sql_text("cards") + sql_text("portal_rated"), parameters)
-        return [_cell(row) for row in cursor.fetchall()]
+    statement = sql + sql_text("cards") + sql_text("portal_rated")
+    with hashed() if projects is None else nullcontext():
+        return [_cell(row) for row in rows_of(statement, parameters, projects=projects)]
 
 
 @dataclass(frozen=True)
@@ -278,12 +278,10 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
         "projects_asked": named,
     }
     sql = "".join([sql_of("payer", "published", "tariff"), idle_sql(), sql_text("burn_idle")])
-    with connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        return [
-            IdleRow(key, project, flavor, int(gpus), until, None if micro is None else int(micro))
-            for key, project, flavor, gpus, until, micro in cursor.fetchall()
-        ]
+    return [
+        IdleRow(key, project, flavor, int(gpus), until, None if micro is None else int(micro))
+        for key, project, flavor, gpus, until, micro in rows_of(sql, parameters, projects=named)
+    ]
 
 
 def _time(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str, Any]:

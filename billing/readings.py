@@ -16,7 +16,7 @@ from billing.models import Budget, Measure
 from billing.months import Span, billing_zone, day_span, month_next
 from billing.periods import BudgetPeriod, period_at
 from billing.rating import Slots, rated_sql
-from billing.tariffs import Tariff, sql_text, tariff_read
+from billing.tariffs import Tariff, rows_of, sql_text, tariff_read
 
 HISTORY_DAYS = 28  # of which the usual day is the median
 HISTORY_LEAST = 7  # days with usage, before there is a usual day
@@ -153,7 +153,8 @@ def _rated(
         "firsts": [window.first for window in windows],
         "lasts": [window.last for window in windows],
     }
-    return tariff.run(sql + sql_text("cards") + sql_text("budget_days"), parameters)
+    statement = sql + sql_text("cards") + sql_text("budget_days")
+    return rows_of(statement, parameters, projects=parameters["projects_asked"])
 
 
 def _whole_months(windows: Sequence[Window]) -> tuple[date, date]:

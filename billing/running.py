@@ -13,11 +13,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
 from billing.money import round_half_up
 from billing.rating import LineStatus, idle_at
-from billing.tariffs import Tariff, divisors, sql_of
+from billing.tariffs import Tariff, divisors, rows_of, sql_of
 from gpuaas.core.clock import whole_second
 from gpuaas.metering.models import Meter
 
@@ -198,11 +197,8 @@ def _parameters(
 def _run(
     names: Sequence[str], parameters: dict[str, Any], tariff: Tariff | None = None
 ) -> list[tuple[Any, ...]]:
+    prices: tuple[str, ...] = ("payer", "published", "tariff")
     if tariff is not None:
+        prices = ("portal_tariff", "portal_unsold")
         parameters = parameters | tariff.arrays_for(first=parameters["first"], last=parameters["last"])
-        return tariff.run(sql_of("portal_tariff", "portal_unsold", "open", *names), parameters)
-    prices = ("payer", "published", "tariff")
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of(*prices, "open", *names), parameters)
-        rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
+    return rows_of(sql_of(*prices, "open", *names), parameters, projects=parameters["projects"])

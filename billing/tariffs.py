@@ -65,13 +65,16 @@ class Tariff:
             )
         return self.arrays
 
-    def run(self, sql: str, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a statement that begins with portal_tariff.sql. Planned once for each connection if it is of few projects."""
-        is_kept = len(self.arrays["payer_projects"]) <= FEW
-        with prepared() if is_kept else connection.cursor() as cursor:
-            cursor.execute(known(sql, parameters) if is_kept else sql, parameters)
-            rows: list[tuple[Any, ...]] = cursor.fetchall()
-        return rows
+
+def rows_of(
+    sql: str, parameters: dict[str, Any], *, projects: Sequence[uuid.UUID] | None
+) -> list[tuple[Any, ...]]:
+    """The rows of a statement with the CTEs of a tariff. Of few projects it is planned once for each connection."""
+    is_kept = projects is not None and len(projects) <= FEW
+    with prepared() if is_kept else connection.cursor() as cursor:
+        cursor.execute(known(sql, parameters) if is_kept else sql, parameters)
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
 
 
 def tariff_read(
@@ -103,9 +106,8 @@ def tariff_read(
 def price_list(*, at: datetime, organization_id: uuid.UUID) -> dict[tuple[uuid.UUID | None, Meter], int]:
     """Millionths of a unit-hour by (flavor, meter), as one organization pays them at `at`."""
     parameters = {**divisors(), **instant(at), "projects": [], "organization": organization_id}
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", "published", "tariff", "price_list"), parameters)
-        return {(flavor, Meter(meter)): int(micro) for flavor, meter, micro in cursor.fetchall()}
+    rows = rows_of(sql_of("payer", "published", "tariff", "price_list"), parameters, projects=[])
+    return {(flavor, Meter(meter)): int(micro) for flavor, meter, micro in rows}
 
 
 @dataclass(frozen=True)
@@ -136,9 +138,7 @@ def price_stretches(*, first: datetime, last: datetime, organization_id: uuid.UU
         "projects": [],
         "organization": organization_id,
     }
-    with connection.cursor() as cursor:
-        cursor.execute(sql_of("payer", "published", "tariff", "price_stretches"), parameters)
-        rows = cursor.fetchall()
+    rows = rows_of(sql_of("payer", "published", "tariff", "price_stretches"), parameters, projects=[])
     return [
         Stretch(flavor, Meter(meter), starts_at, ends_at, int(each), tiers, rate, int(discount))
         for flavor, meter, starts_at, ends_at, each, tiers, rate, discount in rows
