@@ -85,7 +85,13 @@ def fits(request: HttpRequest) -> None:
 
 
 def _answer(request: HttpRequest, form: forms.Form) -> HttpResponse:
-    """Beside fields that are still empty nothing is red; the button names the first of them that must not be."""
+    """Beside fields that are still empty nothing is red; the button names the first of them that must not be. A file is read
+    when it is sent: once one is chosen, it may be what the other fields lack."""
+    files = [name for name, field in form.fields.items() if isinstance(field, forms.FileField)]
+    if any(request.POST.get(name) for name in files):
+        typed_only(form, *(name for name, field in form.fields.items() if not field.required))
+        for name in files:
+            form.errors.pop(name, None)
     wrong = next(iter(form.errors.items()), None)
     why = ""
     if wrong is not None:

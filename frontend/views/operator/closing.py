@@ -95,10 +95,12 @@ def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse
         else:
             text = f"Closing {first:%B %Y}, requested by {made.requested_by}."
             return done(request, text, _page_of(first))
+    preview = closing.close_preview(actor=here.actor, month=first, now=here.now)
+    form.fields["accept"].required = preview.doubtful and not preview.waits  # the browser asks for it, too
     context = {
         "month": first,
         "url": _page_of(first),
-        "preview": closing.close_preview(actor=here.actor, month=first, now=here.now),
+        "preview": preview,
         "form": form,
         "crumbs": crumbs("Money", CLOSES, (f"{first:%B %Y}", "")),
     }

@@ -258,7 +258,7 @@ def test_accounts_on_the_machines_are_listed_with_their_people(
     ("posted", "said"),
     [
         ('{"releases": [', "This is not valid JSON"),
-        ("", "This is not valid JSON"),
+        ("", "Paste a document or choose its file."),
         ("[" * 50_000, "This is not valid JSON"),
         ("[]", "This must be a JSON object."),
         (json.dumps(document(releases=[])), "Releases: list 1 to 20 of them."),
