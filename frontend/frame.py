@@ -25,7 +25,7 @@ from django.utils.http import urlencode
 from frontend import toasts
 from frontend.doors import is_piece
 from frontend.fields import kind_of
-from frontend.forms import refuse, sentence_of
+from frontend.forms import first_wrong, refuse, sentence_of
 from frontend.forms.lease import typed_only
 from gpuaas.core.errors import GpuaasError
 
@@ -92,11 +92,7 @@ def _answer(request: HttpRequest, form: forms.Form) -> HttpResponse:
         typed_only(form, *(name for name, field in form.fields.items() if not field.required))
         for name in files:
             form.errors.pop(name, None)
-    wrong = next(iter(form.errors.items()), None)
-    why = ""
-    if wrong is not None:
-        name, errors = wrong
-        why = f"{form[name].label}: {errors[0]}" if name in form.fields else str(errors[0])
+    why = first_wrong(form)
     typed_only(form, *form.fields)
     shown = [
         bound

@@ -87,6 +87,12 @@ def refuse(
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
 
+def first_wrong(form: forms.Form) -> str:
+    """The first error with the label of its field, as the sentence beside a button; empty where there is none."""
+    name, errors = next(iter(form.errors.items()), ("", [""]))
+    return f"{form[name].label}: {errors[0]}" if name in form.fields else str(errors[0])
+
+
 def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> None:
     """In `clean`: what a service finds wrong stands beside what could not be read, of which it knows nothing."""
     readable = {name: texts for name, texts in wrong.items() if name not in form.errors}

@@ -16,7 +16,7 @@ from billing.clusters import cluster_wanted_quote
 from billing.held import held_quote
 from frontend import formats
 from frontend.components import Fact, Notice
-from frontend.forms import refuse
+from frontend.forms import first_wrong, refuse
 from frontend.forms.clusters import ScaleForm, UpgradeForm
 from frontend.frame import checked, done, draw_page, draw_piece, posted, refusals_on, refusals_shown
 from frontend.nav import Crumb
@@ -81,7 +81,7 @@ def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]
     beside, counts = "What is wrong stands beside its field.", form.wanted()
     if form.is_bound and len(counts) < len(form.pools):
         notice = Notice(Tone.WARN, "Check your input", beside)
-        return {"notice": notice, "blocked": "The form is not complete yet."}
+        return {"notice": notice, "blocked": first_wrong(form)}
     if all(counts.get(pool.name, pool.count) == pool.count for pool in form.pools):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}

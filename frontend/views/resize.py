@@ -10,6 +10,7 @@ from django.urls import reverse
 from billing.held import what_if
 from billing.quotes import QuoteItem
 from frontend.components import Meter, Notice
+from frontend.forms import first_wrong
 from frontend.forms.workspaces import ResizeForm
 from frontend.frame import draw_page, posted, refusals_on
 from frontend.nav import Crumb
@@ -73,7 +74,7 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     classes = {slug: _value(form, form.class_key(slug)) for slug in form.slugs}
     if storage is None or None in classes.values() or any(count is None for _, count in items):
         notice = Notice(Tone.WARN, "Check your input", "What is wrong stands beside its field.")
-        return {"notice": notice, "blocked": "The form is not complete yet."}
+        return {"notice": notice, "blocked": first_wrong(form)}
     by_class = {slug: gib for slug, gib in classes.items() if gib}
     wanted = [(item.flavor, count) for item, count in items if count]
     asked, now_held = _held(row, form)
