@@ -7,7 +7,8 @@ from django import forms
 
 from billing.money import EXPONENTIAL, OUT_IN_DIGITS
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.errors import GpuaasError, Invalid, StaleVersion
+from gpuaas.core.statemachine import TransitionLost
 from gpuaas.core.validation import say_in_our_words
 from quotas.resources import MEMORY, VCPU, gpu_resource
 
@@ -24,7 +25,10 @@ MISSING = forms.Field.default_error_messages["required"]
 
 
 class Form(forms.Form):
-    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
+    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's. `stale`: it
+    was refused because what it is about has changed meanwhile, so that only reading it again helps."""
+
+    stale = False
 
     def add_error(self, field: str | None, error: Any) -> None:
         if hasattr(error, "error_list"):
@@ -76,6 +80,8 @@ def refuse(
     """Put a service's refusal beside the field it is about. `fields` maps the service's names, and resources that have no room,
     to the form's."""
     names = dict(fields or {})
+    if isinstance(form, Form) and isinstance(error, StaleVersion | TransitionLost):
+        form.stale = True
     if error.fields:
         for name, sentences in error.fields.items():
             target = names.get(name, name)

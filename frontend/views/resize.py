@@ -16,7 +16,7 @@ from frontend.frame import draw_page, posted, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines, classes_of
-from frontend.presenters.effect import blocked_by, tell_beside, verdict
+from frontend.presenters.effect import blocked_by, changed_meanwhile, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.presenters.rights import why_no_resize
 from frontend.presenters.words import units_of
@@ -67,6 +67,10 @@ def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
+    if changed := changed_meanwhile(
+        row, form, reverse("frontend:workspace_resize", args=[here.project.slug, row.pk])
+    ):
+        return {"notice": changed, "blocked": changed.text}
     if why := why_no_resize(row):
         return {"notice": Notice(Tone.WARN, "It cannot be resized now", why), "blocked": why}
     items = [(item, _value(form, form.key(item.flavor.slug))) for item in form.items]

@@ -106,6 +106,7 @@ def test_it_is_changed_and_ended_by_its_name(olga_at: Client, ada_at: Client) ->
     assert olga_at.post(here, changed)["Location"] == here
     late = olga_at.post(here, {**changed, "wanted": "5"})
     assert (late.status_code, "has changed since you read it" in words(late)) == (422, True)
+    assert "Read it again</a>" in words(late)
     row.refresh_from_db()
     assert (row.wanted, row.making_most, row.version) == (0, 3, 2)
     assert waits not in kept(row)
