@@ -41,10 +41,13 @@ class PoolStanding(StrEnum):
 
 @dataclass(frozen=True)
 class Guest:
-    """What a project of another organization holds of a pool: `amount` GPUs in `holders` workspaces and clusters."""
+    """What a project of another organization holds of a pool: `amount` GPUs in `holders` workspaces and clusters. Short names,
+    and the names that people read."""
 
     organization: str
     project: str
+    organization_name: str
+    project_name: str
     holders: int
     amount: int
 
@@ -92,7 +95,13 @@ def pool_guests(
         )
         .order_by()
         .values_list(
-            "site", "resource", "project__organization", "project__organization__slug", "project__slug"
+            "site",
+            "resource",
+            "project__organization",
+            "project__organization__slug",
+            "project__slug",
+            "project__organization__name",
+            "project__name",
         )
         .annotate(holders=Count("holder_id", distinct=True), amount=Sum("amount"))
     )
@@ -266,20 +275,27 @@ def _require_unreserved(pool: GpuPool, start: datetime, end: datetime | None) ->
     """Serializes per pool; the database also refuses an overlap."""
     rows = PoolReservation.objects.filter(pool=pool).select_related("project__organization")
     before_end = Q() if end is None else Q(valid_from__lt=end)
-    other = rows.filter(before_end).exclude(valid_to__lte=start).first()
-    if other is not None:
-        until = f"to {other.valid_to:{TO_THE_MINUTE}} UTC" if other.valid_to else "on"
-        raise Invalid.field(
-            "valid_from",
-            f"{pool} is reserved for {other.project.organization.slug} from {other.valid_from:{TO_THE_MINUTE}} UTC {until}; "
-            "end that reservation first",
-        )
+    other = rows.filter(before_end).exclude(valid_to__lte=start).order_by("valid_from").first()
+    if other is None:
+        return
+    begins, until = f"{other.valid_from:{TO_THE_MINUTE}} UTC", "on"
+    if other.valid_to:
+        until = f"to {other.valid_to:{TO_THE_MINUTE}} UTC"
+    says = f"{_named(pool)} is reserved for {other.project.organization.name} from {begins} {until}"
+    if start < other.valid_from:
+        raise Invalid.field("valid_to", f"{says}; choose an end by then, or end that reservation first")
+    instead = "choose a start after that, or end that reservation first" if other.valid_to else ""
+    raise Invalid.field("valid_from", f"{says}; {instead or 'end that reservation first'}")
+
+
+def _named(pool: GpuPool) -> str:
+    return f"{pool.gpu_type.name} at {pool.site.slug}"
 
 
 def _still_there(pool: GpuPool, guests: Sequence[Guest]) -> str:
-    named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
+    named = ", ".join(f"{guest.project_name} of {guest.organization_name} {guest.amount}" for guest in guests)
     return (
-        f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them "
+        f"others hold {sum(guest.amount for guest in guests)} GPUs of {_named(pool)}: {named}. Have them "
         "released, or choose a later start: then nobody else gets more of the pool from now on, and "
         "what is still held at the start stays until it is released"
     )

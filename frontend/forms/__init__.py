@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 
 from billing.money import EXPONENTIAL, OUT_IN_DIGITS
+from frontend.formats import local_times
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid, StaleVersion
 from gpuaas.core.statemachine import TransitionLost
@@ -107,11 +108,11 @@ def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> Non
 
 
 def sentence_of(text: str) -> str:
-    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is, and so does the name of a
-    file or a field, such as old.csv:3."""
+    """A service's message as a sentence that stands alone, with its times as the reader has them. A word such as vCPUs begins one
+    as it is, and so does the name of a file or a field, such as old.csv:3."""
     first = text.partition(" ")[0]
     as_it_is = first != first.lower() or "." in first[:-1]
-    sentence = text if as_it_is else text[:1].upper() + text[1:]
+    sentence = local_times(text if as_it_is else text[:1].upper() + text[1:])
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 

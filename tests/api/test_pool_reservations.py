@@ -32,7 +32,7 @@ def test_from_the_reservation_to_its_end(olgas: Caller, alice: User, charlie: Us
     assert his.post("/projects/protein-fold/workspaces", WANTED).status == 202
     busy = olgas.post(POOLS, ASKED)
     assert (busy.status, list(busy.error["fields"])) == (400, ["valid_from"])
-    assert "protein-fold of biology 2" in busy.error["fields"]["valid_from"][0]
+    assert "Protein Fold of Biology 2" in busy.error["fields"]["valid_from"][0]
     made = olgas.post(POOLS, {**ASKED, "valid_from": LATER, "note": "the big run"})
     assert made.status == 201, made.json
     known = {name: made.json[name] for name in ("site", "gpu_type", "organization", "standing", "valid_to")}
@@ -84,7 +84,7 @@ def test_an_organization_sees_its_own_and_uses_it(
         ({"project": "nobody"}, "project"),
         ({"valid_from": "2020-01-01T00:00:00Z"}, "valid_from"),
         ({"valid_from": "2199-01-15T00:00:00Z"}, "valid_from"),
-        ({"valid_from": "2198-01-15T00:00:00Z", "valid_to": "2199-01-01T00:00:01Z"}, "valid_from"),
+        ({"valid_from": "2198-01-15T00:00:00Z", "valid_to": "2199-01-01T00:00:01Z"}, "valid_to"),
         ({"valid_from": LATER, "valid_to": LATER}, "valid_to"),
         ({"valid_from": "tomorrow"}, "valid_from"),
         ({"price": "1"}, "price"),

@@ -100,10 +100,12 @@ def test_it_begins_at_once_only_where_nobody_else_is(
     take(project, site)
     with pytest.raises(Invalid) as caught:
         pool_reserve(actor=as_olga, flavor=own, project=project)
-    assert "others hold 4 GPUs of h100-sxm-80gb at ber-1: protein-fold of biology 4" in str(
+    assert "others hold 4 GPUs of H100 SXM 80 GB at ber-1: Protein Fold of Biology 4" in str(
         caught.value.fields["valid_from"]
     )
-    assert guests_of(own, project, as_olga) == [Guest("biology", "protein-fold", 2, 4)]
+    assert guests_of(own, project, as_olga) == [
+        Guest("biology", "protein-fold", "Biology", "Protein Fold", 2, 4)
+    ]
     begins = clock.now() + timedelta(days=1)
     waits = pool_reserve_check(actor=as_olga, flavor=own, project=project, valid_from=begins)
     assert waits == guests_of(own, project, as_olga)

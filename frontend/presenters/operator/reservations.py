@@ -41,8 +41,10 @@ class ReservationRow:
 
 
 def guests_words(guests: Sequence[Guest]) -> str:
-    """`protein-fold of biology holds 2`, for each."""
-    return "; ".join(f"{guest.project} of {guest.organization} holds {guest.amount}" for guest in guests)
+    """`Protein Folding of Biology holds 2`, for each."""
+    return "; ".join(
+        f"{guest.project_name} of {guest.organization_name} holds {guest.amount}" for guest in guests
+    )
 
 
 def idle_words(idle: Idle | None, currency: str) -> str:

@@ -72,13 +72,13 @@ def test_others_in_the_pool_refuse_it_now_and_are_named_where_it_waits(
     for confirmed in ({}, {"confirmed": "on"}):
         refused = olga_at.post(page_of(), {**form, **confirmed})
         assert refused.status_code == 422
-        assert "weather-lm of climate" in words(refused)
+        assert "Weather LM of Climate Physics" in words(refused)
     waits = words(olga_at.post(page_of(), {**form, "valid_from": LATER}))
     assert "Others are still in the pool" in waits
     olga_at.post(page_of(), {**form, "valid_from": LATER, "confirmed": "on"})
     page = words(olga_at.get(page_of()))
     assert "upcoming" in page
-    assert "weather-lm of climate holds" in page
+    assert "Weather LM of Climate Physics holds" in page
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,29 @@ def test_what_is_wrong_is_said_beside_its_field(
     refused = olga_at.post(page_of(), {**asked, **change, "confirmed": "on"})
     assert (refused.status_code, said in words(refused)) == (422, True)
     assert not PoolReservation.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("span", "field", "instead"),
+    [
+        (("2199-01-15T00:00", ""), "valid_from", "choose a start after that"),
+        (("", ""), "valid_to", "choose an end by then"),
+        (("", "2199-01-15T00:00"), "valid_to", "choose an end by then"),
+    ],
+)
+def test_an_overlap_is_told_in_the_words_and_the_time_of_who_reads_it(
+    asked: dict[str, str], olga: User, olga_at: Client, span: tuple[str, str], field: str, instead: str
+) -> None:
+    User.objects.filter(pk=olga.pk).update(time_zone="America/New_York")
+    olga_at.post(page_of(), {**asked, "valid_from": LATER, "valid_to": "2199-02-01T00:00", "confirmed": "on"})
+    form = {**asked, "valid_from": span[0], "valid_to": span[1]}
+    refused = olga_at.post(page_of(), {**form, "confirmed": "on"})
+    ((at, (said,)),) = refused.context["form"].errors.items()
+    assert at == field
+    until = "Tue 1 Jan 2199, 00:00 to Fri 1 Feb 2199, 00:00"
+    named = f"H100 SXM 80 GB at ber-1 is reserved for Climate Physics from {until}"
+    assert said == f"{named}; {instead}, or end that reservation first."
+    assert f'id="id_{field}-help"' in words(olga_at.post(f"{page_of()}?check", form))
 
 
 def test_the_tenant_reads_that_it_is_reserved_for_others(
