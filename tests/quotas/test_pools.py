@@ -16,6 +16,7 @@ from quotas.models import PoolReservation, Reservation, SiteCapacity
 from quotas.pools import (
     Guest,
     pool_guests,
+    pool_reservation_change,
     pool_reservation_end,
     pool_reservations_for,
     pool_reserve,
@@ -89,6 +90,30 @@ def test_others_get_nothing_of_it_and_its_organization_everything(
     )
     take(other_project, site)
     counters_must_match()
+
+
+@pytest.mark.django_db
+def test_another_end_is_refused_when_others_have_the_pool_then(
+    own: Flavor, project: Project, other_project: Project, as_olga: Actor
+) -> None:
+    first, last = (clock.whole_second(clock.now()) + timedelta(days=days) for days in (10, 20))
+    mine = pool_reserve(actor=as_olga, flavor=own, project=project, valid_to=first)
+    pool_reserve(actor=as_olga, flavor=own, project=other_project, valid_from=first, valid_to=last)
+    for end in (None, first + timedelta(seconds=1), last + timedelta(days=1)):
+        with pytest.raises(Invalid) as caught:
+            pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=end)
+        assert list(caught.value.fields) == ["valid_to"]
+    shorter = first - timedelta(days=1)
+    assert (
+        pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=shorter).valid_to
+        == shorter
+    )
+    assert pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=first).valid_to == first
+    PoolReservation.objects.filter(pk=mine.pk).update(
+        valid_from=first - timedelta(days=40), valid_to=first - timedelta(days=30)
+    )
+    with pytest.raises(Conflict, match="stays as it was"):
+        pool_reservation_change(actor=as_olga, reservation=mine, note="x", valid_to=first)
 
 
 @pytest.mark.django_db

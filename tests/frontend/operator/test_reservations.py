@@ -1,6 +1,7 @@
 """The page of reserved pools: looked at before it is confirmed, refused beside the field, ended."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
-LATER = "2199-01-01T00:00"
+LATER, DAY = "2199-01-01T00:00", timedelta(days=1)
 
 
 @pytest.fixture
@@ -36,6 +37,11 @@ def test_it_is_looked_at_and_then_confirmed_and_ended(asked: dict[str, str], olg
     looked = olga_at.post(page_of(), {**asked, "note": "the big run"})
     for said in ("for Climate Physics?", "Idle GPUs have no price yet", 'name="confirmed"', "Reserve pool"):
         assert said in words(looked)
+    assert "the big run" in words(looked), "all that will be stored"
+    back = olga_at.post(page_of(), {**asked, "note": "the big run", "valid_from": LATER, "back": "1"})
+    assert (back.status_code, "for Climate Physics?" in words(back)) == (200, False)
+    for kept in ('value="the big run"', f'value="{LATER}"', '<option value="h100.own" selected>'):
+        assert kept in words(back), "as it was filled in"
     assert not PoolReservation.objects.exists()
     assert (
         olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})["Location"] == page_of()
@@ -98,6 +104,40 @@ def test_what_is_wrong_is_said_beside_its_field(
     refused = olga_at.post(page_of(), {**asked, **change, "confirmed": "on"})
     assert (refused.status_code, said in words(refused)) == (422, True)
     assert not PoolReservation.objects.exists()
+
+
+def test_its_note_and_its_end_are_changed_and_what_is_past_stays(
+    asked: dict[str, str], olga_at: Client, ada: User
+) -> None:
+    olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})
+    made = PoolReservation.objects.get()
+    url = reverse("frontend:operator_reservation_change", args=[made.pk])
+    assert f'data-dialog="change-{made.pk}"' in words(olga_at.get(page_of()))
+    for typed, why in (("2020-01-01T00:00", "now or later"), ("soon", "year-month-day")):
+        refused = olga_at.post(url, {"valid_to": typed, "note": "x"})
+        assert refused.status_code == 422
+        dialog = words(refused).partition(f'id="change-{made.pk}"')[2].partition("</dialog>")[0]
+        assert why in dialog
+        tried = olga_at.post(f"{url}?check", {"valid_to": typed, "note": "x"}).content.decode()
+        assert f'id="change-{made.pk}-valid_to-help" hx-swap-oob="true"' in tried
+    changed = words(olga_at.post(url, {"valid_to": LATER, "note": "the bigger run"}, follow=True))
+    for said in ("is changed", "the bigger run", "2199"):
+        assert said in changed
+    PoolReservation.objects.filter(pk=made.pk).update(valid_to="2198-12-31T23:00:07Z")
+    olga_at.post(url, {"valid_to": LATER, "note": "the same end"})
+    row = PoolReservation.objects.get()
+    assert (row.valid_from, row.note) == (made.valid_from, "the same end")
+    assert f"{row.valid_to:%S}" == "07", "an end that was not touched stays to the second"
+    assert signed_in(ada).post(url, {"note": "x"}).status_code == 403
+    (first, last) = AuditEntry.objects.filter(action="pool.reservation.change").order_by("pk")
+    assert (first.before["note"], first.after["note"], last.after["note"]) == (
+        "the big run",
+        "the bigger run",
+        "the same end",
+    )
+    PoolReservation.objects.update(valid_from=made.valid_from - DAY, valid_to=made.valid_from)
+    assert "it stays as it was" in words(olga_at.post(url, {"valid_to": "", "note": "x"}))
+    assert f'data-dialog="change-{made.pk}"' not in words(olga_at.get(page_of()))
 
 
 @pytest.mark.parametrize(
