@@ -15,7 +15,7 @@ from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
 from frontend.frame import done, draw_page, posted
 from frontend.lists import Column, Listing, list_page, month_named
-from frontend.presenters.closing import progress_shown
+from frontend.presenters.closing import heading_of, progress_shown, steps_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.core.errors import Conflict, Invalid
@@ -55,6 +55,8 @@ def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "close": row,
         "closed": closed,
         "running": running,
+        "heading": heading_of(row, month),
+        "steps": steps_shown(row) if row else (),
         "progress": progress_shown(closing.progress_of(row), now) if row else None,
         "look": look_of(row) if row else None,
         "preview": None if settled else closing.close_preview(actor=here.actor, month=month, now=now),
