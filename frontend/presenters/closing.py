@@ -42,7 +42,9 @@ class StepShown:
 
 def steps_shown(row: MonthClose) -> list[StepShown]:
     """What the close did; a step of another release keeps its name."""
-    return [StepShown(STEPS.get(each["name"], each["name"]), each["rows"], each["seconds"]) for each in row.steps]
+    return [
+        StepShown(STEPS.get(each["name"], each["name"]), each["rows"], each["seconds"]) for each in row.steps
+    ]
 
 
 def heading_of(row: MonthClose | None, month: date) -> str:

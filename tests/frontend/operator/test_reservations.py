@@ -148,7 +148,7 @@ def test_its_note_and_its_end_are_changed_and_what_is_past_stays(
         (("", "2199-01-15T00:00"), "valid_to", "choose an end by then"),
     ],
 )
-def test_an_overlap_is_told_in_the_words_and_the_time_of_who_reads_it(
+def test_an_overlap_is_refused_by_names_and_in_the_time_of_the_reader(
     asked: dict[str, str], olga: User, olga_at: Client, span: tuple[str, str], field: str, instead: str
 ) -> None:
     User.objects.filter(pk=olga.pk).update(time_zone="America/New_York")
