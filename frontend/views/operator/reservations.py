@@ -4,7 +4,9 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 
 from billing.selectors import prices_at
 from billing.selectors.accounts import currencies_of
@@ -170,6 +172,9 @@ def reservation_change(request: HttpRequest, here: OperatorPlace, reservation: u
 def _draw_refused(
     request: HttpRequest, here: OperatorPlace, refused: EndForm | ChangeForm
 ) -> HttpResponseBase:
+    if refused.non_field_errors() and not is_check(request):  # it has ended meanwhile, and so has no dialogs
+        messages.error(request, str(refused.non_field_errors()[0]))
+        return redirect("frontend:operator_reservations")
     flavors = _flavors()
     form = _form(None, flavors, projects_known())
     return _draw(request, here, form, may_reserve=bool(flavors), refused=refused)

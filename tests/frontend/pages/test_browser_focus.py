@@ -6,8 +6,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from gpuaas.workspaces.models import Workspace
-from tenants.models import Project, User
-from tests.factories.tenants import ProjectMembershipFactory
+from tenants.models import Project, ProjectMembership, User
 from tests.frontend.pages.browsing import NEEDED, context_for, opened
 from tests.frontend.pages.server import served
 
@@ -17,7 +16,7 @@ pytestmark = NEEDED
 @pytest.fixture
 def address(workspace: Workspace, project: Project, bob: User) -> Iterator[str]:
     del workspace
-    ProjectMembershipFactory.get_or_create(project=project, user=bob, defaults={"role": "member"})
+    ProjectMembership.objects.get_or_create(project=project, user=bob, defaults={"role": "member"})
     with served() as url:
         yield url
 
