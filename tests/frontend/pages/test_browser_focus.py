@@ -1,4 +1,4 @@
-"""Where the focus is, in a real browser, once a link, a form or a deletion has changed what is shown."""
+"""Where the focus is, in a real browser, once a link or a form has changed what is shown."""
 
 from collections.abc import Iterator
 
@@ -37,16 +37,3 @@ def test_a_link_a_form_and_a_refusal_lead_to_what_they_changed(
     expect(page.locator("[name=public_key]")).to_be_focused()
     page.go_back()
     expect(page.locator("h1")).not_to_be_focused()
-
-
-def test_what_was_deleted_leaves_the_focus_on_the_heading_of_its_part(
-    chromium: Browser, address: str, alice: User
-) -> None:
-    page, complaints = opened(context_for(chromium, address, alice))
-    page.goto(f"{address}/p/weather-lm/members/")
-    remove = page.get_by_role("button", name="Remove bob")
-    remove.focus()
-    page.keyboard.press("Enter")
-    expect(remove).to_have_count(0)
-    expect(page.locator("main").locator(":is(h1, h2, h3):focus")).to_have_count(1)
-    assert complaints == []
