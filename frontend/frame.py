@@ -25,7 +25,7 @@ from django.utils.http import urlencode
 from frontend import toasts
 from frontend.doors import is_piece
 from frontend.fields import kind_of
-from frontend.forms import refuse, sentence_of
+from frontend.forms import first_wrong, refuse, sentence_of
 from frontend.forms.lease import typed_only
 from gpuaas.core.errors import GpuaasError
 
@@ -84,20 +84,23 @@ def fits(request: HttpRequest) -> None:
         raise Fits
 
 
-def _answer(request: HttpRequest, form: forms.Form) -> HttpResponse:
-    """Beside fields that are still empty nothing is red; the button names the first of them that must not be."""
-    wrong = next(iter(form.errors.items()), None)
-    why = ""
-    if wrong is not None:
-        name, errors = wrong
-        why = f"{form[name].label}: {errors[0]}" if name in form.fields else str(errors[0])
+def _answer(request: HttpRequest, form: forms.Form, again: str) -> HttpResponse:
+    """Beside fields that are still empty nothing is red; the button names the first of them that must not be. A file is read
+    when it is sent: once one is chosen, it may be what the other fields lack."""
+    files = [name for name, field in form.fields.items() if isinstance(field, forms.FileField)]
+    if any(request.POST.get(name) for name in files):
+        typed_only(form, *(name for name, field in form.fields.items() if not field.required))
+        for name in files:
+            form.errors.pop(name, None)
+    why = first_wrong(form)
     typed_only(form, *form.fields)
     shown = [
         bound
         for bound in form.visible_fields()
         if bound.html_name in request.POST or kind_of(bound) != "text"
     ]
-    return render(request, "components/checked.html", {"fields": shown, "why": why})
+    context = {"fields": shown, "why": why, "stale": getattr(form, "stale", False), "again": again}
+    return render(request, "components/checked.html", context)
 
 
 class Refusals:
@@ -167,7 +170,7 @@ def draw_page(
     """With status 422 where it says what was `refused`, as every form with errors does."""
     tried = [each for each in context.values() if isinstance(each, forms.Form) and each.is_bound]
     if tried and is_check(request):
-        return _answer(request, tried[0])
+        return _answer(request, tried[0], str(context.get("again", "")))
     refused = refused or hasattr(request, "misnamed") or any(form.errors for form in tried)
     return render(request, template, context, status=422 if refused else 200)
 

@@ -107,6 +107,11 @@ urlpatterns: list[URLPattern] = [
     path("drifts/<uuid:drift>/repair/", site_parts.drift_repair, name="operator_drift_repair"),
     path("reservations/", reservations.reservations, name="operator_reservations"),
     path(
+        "reservations/<uuid:reservation>/change/",
+        reservations.reservation_change,
+        name="operator_reservation_change",
+    ),
+    path(
         "reservations/<uuid:reservation>/end/", reservations.reservation_end, name="operator_reservation_end"
     ),
     path("flavors/", offers.flavors, name="operator_flavors"),

@@ -41,10 +41,13 @@ class PoolStanding(StrEnum):
 
 @dataclass(frozen=True)
 class Guest:
-    """What a project of another organization holds of a pool: `amount` GPUs in `holders` workspaces and clusters."""
+    """What a project of another organization holds of a pool: `amount` GPUs in `holders` workspaces and clusters. Short names,
+    and the names that people read."""
 
     organization: str
     project: str
+    organization_name: str
+    project_name: str
     holders: int
     amount: int
 
@@ -92,7 +95,13 @@ def pool_guests(
         )
         .order_by()
         .values_list(
-            "site", "resource", "project__organization", "project__organization__slug", "project__slug"
+            "site",
+            "resource",
+            "project__organization",
+            "project__organization__slug",
+            "project__slug",
+            "project__organization__name",
+            "project__name",
         )
         .annotate(holders=Count("holder_id", distinct=True), amount=Sum("amount"))
     )
@@ -206,6 +215,51 @@ def pool_reservation_end(
     return row
 
 
+@transaction.atomic
+def pool_reservation_change(
+    *, actor: Actor, reservation: PoolReservation, note: str, valid_to: datetime | None
+) -> PoolReservation:
+    """Gives it another note and another end, None for no end. What is past stays as it was: its start, and all of it once it has
+    ended.
+
+    Raises Conflict if it has ended, Invalid on `valid_to`: in the past, not after the start, or when it is reserved for others.
+    """
+    platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
+    _lock(reservation.pool)
+    rows = PoolReservation.objects.select_for_update(of=("self",))
+    row = rows.select_related("project", "flavor", "pool").filter(pk=reservation.pk).first()
+    now = clock.whole_second(clock.now())
+    if row is None or (row.valid_to is not None and row.valid_to <= now):
+        raise Conflict("this reservation has ended; it stays as it was")
+    before = _told(row)
+    row.note, row.valid_to = note.strip()[:300], _end_changed(row, valid_to, now)
+    row.save(update_fields=["valid_to", "note"])
+    if _told(row) != before:
+        audit_record(
+            actor=actor,
+            action="pool.reservation.change",
+            target=row,
+            project=row.project,
+            before=before,
+            after=_told(row),
+        )
+    return row
+
+
+def _end_changed(row: PoolReservation, asked: datetime | None, now: datetime) -> datetime | None:
+    end = clock.whole_second(asked) if asked else None
+    if end == row.valid_to:
+        return end
+    if end is not None and end < now:
+        raise Invalid.field(
+            "valid_to", "idle time in the past is already charged; choose an end now or later"
+        )
+    if end is not None and end <= row.valid_from:
+        raise Invalid.field("valid_to", "a reservation must end after it starts")
+    _require_unreserved(row.pool, row.valid_from, end, but=row)
+    return end
+
+
 def pool_kept_sentence(resource: str, site: Site, until: datetime | None) -> str:
     when = f" until {until:{TO_THE_MINUTE}} UTC" if until else ""
     return (
@@ -262,24 +316,34 @@ def _span(
     return start, end
 
 
-def _require_unreserved(pool: GpuPool, start: datetime, end: datetime | None) -> None:
+def _require_unreserved(
+    pool: GpuPool, start: datetime, end: datetime | None, *, but: PoolReservation | None = None
+) -> None:
     """Serializes per pool; the database also refuses an overlap."""
     rows = PoolReservation.objects.filter(pool=pool).select_related("project__organization")
+    rows = rows.exclude(pk=but.pk) if but else rows
     before_end = Q() if end is None else Q(valid_from__lt=end)
-    other = rows.filter(before_end).exclude(valid_to__lte=start).first()
-    if other is not None:
-        until = f"to {other.valid_to:{TO_THE_MINUTE}} UTC" if other.valid_to else "on"
-        raise Invalid.field(
-            "valid_from",
-            f"{pool} is reserved for {other.project.organization.slug} from {other.valid_from:{TO_THE_MINUTE}} UTC {until}; "
-            "end that reservation first",
-        )
+    other = rows.filter(before_end).exclude(valid_to__lte=start).order_by("valid_from").first()
+    if other is None:
+        return
+    begins, until = f"{other.valid_from:{TO_THE_MINUTE}} UTC", "on"
+    if other.valid_to:
+        until = f"to {other.valid_to:{TO_THE_MINUTE}} UTC"
+    says = f"{_named(pool)} is reserved for {other.project.organization.name} from {begins} {until}"
+    if start < other.valid_from:
+        raise Invalid.field("valid_to", f"{says}; choose an end by then, or end that reservation first")
+    instead = "choose a start after that, or end that reservation first" if other.valid_to else ""
+    raise Invalid.field("valid_from", f"{says}; {instead or 'end that reservation first'}")
+
+
+def _named(pool: GpuPool) -> str:
+    return f"{pool.gpu_type.name} at {pool.site.slug}"
 
 
 def _still_there(pool: GpuPool, guests: Sequence[Guest]) -> str:
-    named = ", ".join(f"{guest.project} of {guest.organization} {guest.amount}" for guest in guests)
+    named = ", ".join(f"{guest.project_name} of {guest.organization_name} {guest.amount}" for guest in guests)
     return (
-        f"others hold {sum(guest.amount for guest in guests)} GPUs of {pool}: {named}. Have them "
+        f"others hold {sum(guest.amount for guest in guests)} GPUs of {_named(pool)}: {named}. Have them "
         "released, or choose a later start: then nobody else gets more of the pool from now on, and "
         "what is still held at the start stays until it is released"
     )
@@ -292,4 +356,5 @@ def _told(row: PoolReservation) -> dict[str, str | None]:
         "project": row.project.slug,
         "valid_from": row.valid_from.isoformat(),
         "valid_to": row.valid_to.isoformat() if row.valid_to else None,
+        "note": row.note,
     }

@@ -6,8 +6,10 @@ from typing import Any
 from django import forms
 
 from billing.money import EXPONENTIAL, OUT_IN_DIGITS
+from frontend.formats import local_times
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.errors import GpuaasError, Invalid, StaleVersion
+from gpuaas.core.statemachine import TransitionLost
 from gpuaas.core.validation import say_in_our_words
 from quotas.resources import MEMORY, VCPU, gpu_resource
 
@@ -24,7 +26,10 @@ MISSING = forms.Field.default_error_messages["required"]
 
 
 class Form(forms.Form):
-    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's."""
+    """All forms of pages are made of it: what is wrong is said in our words, also where a field brings only Django's. `stale`: it
+    was refused because what it is about has changed meanwhile, so that only reading it again helps."""
+
+    stale = False
 
     def add_error(self, field: str | None, error: Any) -> None:
         if hasattr(error, "error_list"):
@@ -76,6 +81,8 @@ def refuse(
     """Put a service's refusal beside the field it is about. `fields` maps the service's names, and resources that have no room,
     to the form's."""
     names = dict(fields or {})
+    if isinstance(form, Form) and isinstance(error, StaleVersion | TransitionLost):
+        form.stale = True
     if error.fields:
         for name, sentences in error.fields.items():
             target = names.get(name, name)
@@ -87,6 +94,12 @@ def refuse(
     form.add_error(target if target in form.fields else None, sentence_of(error.message))
 
 
+def first_wrong(form: forms.Form) -> str:
+    """The first error with the label of its field, as the sentence beside a button; empty where there is none."""
+    name, errors = next(iter(form.errors.items()), ("", [""]))
+    return f"{form[name].label}: {errors[0]}" if name in form.fields else str(errors[0])
+
+
 def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> None:
     """In `clean`: what a service finds wrong stands beside what could not be read, of which it knows nothing."""
     readable = {name: texts for name, texts in wrong.items() if name not in form.errors}
@@ -95,11 +108,11 @@ def refuse_readable(form: forms.Form, wrong: Mapping[str, Sequence[str]]) -> Non
 
 
 def sentence_of(text: str) -> str:
-    """A service's message as a sentence that stands alone. A word such as vCPUs begins one as it is, and so does the name of a
-    file or a field, such as old.csv:3."""
+    """A service's message as a sentence that stands alone, with its times as the reader has them. A word such as vCPUs begins one
+    as it is, and so does the name of a file or a field, such as old.csv:3."""
     first = text.partition(" ")[0]
     as_it_is = first != first.lower() or "." in first[:-1]
-    sentence = text if as_it_is else text[:1].upper() + text[1:]
+    sentence = local_times(text if as_it_is else text[:1].upper() + text[1:])
     return sentence if sentence.endswith((".", "!", "?")) else f"{sentence}."
 
 

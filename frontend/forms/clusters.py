@@ -231,6 +231,7 @@ class TemplateForm(Form):
 class VersionForm(Form):
     """A document, pasted or uploaded; a file wins."""
 
+    about = "JSON. Starts with the newest version."
     document = forms.CharField(
         label="Document",
         required=False,
@@ -238,8 +239,14 @@ class VersionForm(Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false"}),
     )
-    file = forms.FileField(label="Or upload a file", required=False)
-    note = forms.CharField(label="Note", max_length=300, required=False)
+    file = forms.FileField(label="Or upload a file", required=False, help_text="Instead of the text above.")
+    note = forms.CharField(
+        label="Note", max_length=300, required=False, help_text="What is new, for other operators."
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["document"].help_text = self.about
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}
@@ -248,6 +255,9 @@ class VersionForm(Form):
             self.add_error("file", f"The file is larger than {DOCUMENT_MAX:,} characters.")
             return found
         text = uploaded.read() if uploaded is not None else found.get("document", "")
+        if uploaded is None and not text.strip():
+            self.add_error("document", "Paste a document or choose its file.")
+            return found
         try:
             found["parsed"] = json.loads(text)
         except UnicodeDecodeError:
@@ -260,3 +270,8 @@ class VersionForm(Form):
         except (ValueError, RecursionError):
             self.add_error("file" if uploaded else "document", "This is not valid JSON.")
         return found
+
+
+class HostsForm(VersionForm):
+    about = "JSON: a list of hosts. A host that a cluster holds can be changed after it is released."
+    note = None

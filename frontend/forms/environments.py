@@ -121,6 +121,13 @@ class CloneForm(Form):
 class KindForm(VersionForm):
     """A new kind with its first version."""
 
-    slug = forms.CharField(label="Slug", max_length=40)
-    name = forms.CharField(label="Name", max_length=100)
-    description = forms.CharField(label="Description", max_length=300, required=False)
+    about = "JSON: image, port and home, and what else it needs."
+    slug = forms.CharField(
+        label="Slug",
+        max_length=40,
+        help_text="1 to 40 lower-case letters, digits and hyphens; permanent.",
+    )
+    name = forms.CharField(label="Name", max_length=100, help_text="The name that tenants see.")
+    description = forms.CharField(
+        label="Description", max_length=300, required=False, help_text="What it is for, in one line."
+    )

@@ -66,4 +66,9 @@ class PaymentForm(Form):
 
 
 class CloseForm(Form):
-    accept = forms.CharField(label="Reason for closing anyway", max_length=500, required=False)
+    accept = forms.CharField(
+        label="Reason for closing anyway",
+        max_length=500,
+        required=False,
+        help_text="recorded in the audit log and shown with the month",
+    )

@@ -17,7 +17,9 @@ GPU_METERS = (Meter.GPU_HELD, Meter.GPU_ALLOCATED, Meter.GPU_STOPPED, Meter.GPU_
 
 
 class FactorForm(Form):
-    oversubscription_percent = forms.IntegerField(label="Oversubscription", error_messages=WHOLE)
+    oversubscription_percent = forms.IntegerField(
+        label="Sold up to", error_messages=WHOLE, help_text="1 to 1000; 100 sells every healthy GPU once"
+    )
 
 
 class DriftPolicyForm(Form):

@@ -39,16 +39,27 @@ class StorageSellForm(Form):
 
 
 class SiteForm(Form):
-    slug = RequiredText("Enter a short name, for example ber-2.", 40, label="Short name")
+    slug = RequiredText(
+        "Enter a short name, for example ber-2.",
+        40,
+        label="Short name",
+        help_text="lower-case letters, digits, hyphens; shown in every list",
+    )
     name = RequiredText("Enter a name.", 100)
     driver = forms.ChoiceField(
         choices=lambda: [(kind.name, kind.label) for kind in site_kinds()], widget=forms.HiddenInput
     )
     endpoint = forms.CharField(label="API address", max_length=300, required=False)
-    oversubscription_percent = forms.IntegerField(label="Oversubscription", initial=100, error_messages=WHOLE)
+    oversubscription_percent = forms.IntegerField(
+        label="Oversubscription",
+        initial=100,
+        error_messages=WHOLE,
+        help_text="100 sells every healthy GPU once",
+    )
 
     def __init__(self, *args: Any, kind: DriverKind, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "initial": {"driver": kind.name}})
+        self.fields["endpoint"].help_text = kind.endpoint
         if not kind.endpoint:
             del self.fields["endpoint"]
         self.own = list(self.fields)

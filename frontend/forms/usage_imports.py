@@ -16,10 +16,19 @@ LARGEST = 1_000_000  # bytes: it travels once more with the answer to the questi
 class UsageImportForm(Form):
     """`content` is the file of a preview, sent again with the answer, and `called` its name."""
 
-    file = forms.FileField(label="File", error_messages={"required": "Choose a usage.csv."})
+    file = forms.FileField(
+        label="File",
+        error_messages={"required": "Choose a usage.csv."},
+        help_text="usage.csv, at most 1 MB. Larger files: manage.py usage_import.",
+    )
     content = forms.CharField(required=False, widget=forms.HiddenInput, strip=False)
     called = forms.CharField(required=False, widget=forms.HiddenInput)
-    name = forms.CharField(label="Name", max_length=LONGEST_NAME, required=False)
+    name = forms.CharField(
+        label="Name",
+        max_length=LONGEST_NAME,
+        required=False,
+        help_text="Empty means the name of the file.",
+    )
     overlap_file = forms.BooleanField(label="Rows of the file may overlap each other", required=False)
     overlap_imports = forms.BooleanField(label="Rows may overlap other imports", required=False)
     overlap_metered = forms.BooleanField(label="Rows may overlap what the portal metered", required=False)

@@ -122,12 +122,13 @@ def most_of(preview: Preview, flavor: Flavor, storage_gib: int) -> int:
 
 def _waiting(asked: Asked) -> Answer:
     if asked.problem:
-        notice = Notice(Tone.WARN, "Check your input", asked.problem)
+        notice, why = Notice(Tone.WARN, "Check your input", asked.problem), asked.problem
     elif asked.flavor is None:
         notice = Notice(Tone.WAIT, "Choose a GPU", "Availability and cost then appear here.")
+        why = "Choose a GPU first."
     else:
-        notice = Notice(Tone.WAIT, "Enter a count", "The minimum is 1.")
-    submit = Action("Create workspace", disabled="The form is not complete yet.")
+        notice, why = Notice(Tone.WAIT, "Enter a count", "The minimum is 1."), "Enter a count first."
+    submit = Action("Create workspace", disabled=why)
     return Answer(AnswerPanel("Your request", notice, submit=submit), asked.count_problem, 0)
 
 
@@ -283,7 +284,7 @@ def _sentence(text: str) -> str:
 
 def _submit(preview: Preview, asked: Asked) -> Action:
     if preview.fits and asked.amiss:
-        return Action("Create workspace", disabled="The form is not complete yet.")
+        return Action("Create workspace", disabled=asked.amiss)
     if preview.fits:
         return Action("Create workspace", disabled="" if asked.name else "Enter a name first.")
     if preview.hold:

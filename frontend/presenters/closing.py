@@ -1,10 +1,11 @@
 """The progress of closing a month, as text and a meter."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 
-from billing.models import CloseProgress
+from billing.models import CloseProgress, MonthClose
 from billing.selectors.closing import is_quiet
+from billing.states import CloseState
 from frontend import formats
 from frontend.components import Meter
 
@@ -16,6 +17,43 @@ class ProgressShown:
     words: str
     meter: Meter | None
     note: str
+
+
+# by the names that billing writes down
+STEPS = {
+    "changed": "Organizations with usage to invoice or correct",
+    "rated": "Usage priced",
+    "added up": "Usage added up to lines",
+    "invoices": "Invoices and credit notes written",
+    "lines": "Lines written",
+    "shares": "Shares of projects written",
+    "fingerprints": "Documents sealed by a fingerprint",
+    "ledger": "Entries of the account ledger written",
+    "grants, credits and prepaid": "Documents paid from grants, credits and prepayments",
+}
+
+
+@dataclass(frozen=True)
+class StepShown:
+    words: str
+    rows: int
+    seconds: float
+
+
+def steps_shown(row: MonthClose) -> list[StepShown]:
+    """What the close did; a step of another release keeps its name."""
+    return [
+        StepShown(STEPS.get(each["name"], each["name"]), each["rows"], each["seconds"]) for each in row.steps
+    ]
+
+
+def heading_of(row: MonthClose | None, month: date) -> str:
+    """Of the page of a month: what is to be done, is under way or is done."""
+    if row is not None and row.state == CloseState.CLOSED:
+        return f"{month:%B %Y} is closed"
+    if row is not None and row.state == CloseState.REQUESTED:
+        return f"Closing {month:%B %Y}"
+    return f"Close {month:%B %Y}"
 
 
 def progress_shown(progress: CloseProgress | None, now: datetime) -> ProgressShown | None:

@@ -19,11 +19,9 @@ SUBMIT = "Order cluster"
 ICONS = {"machine": "server-2", "network": "network", "load-balancer": "send", "add-on": "components"}
 
 
-def waiting(text: str, *, title: str = "Check your input") -> AnswerPanel:
-    notice = Notice(Tone.WARN, title, text)
-    return AnswerPanel(
-        "Your cluster", notice, submit=Action(SUBMIT, disabled="The form is not complete yet.")
-    )
+def waiting(text: str) -> AnswerPanel:
+    notice = Notice(Tone.WARN, "Check your input", text)
+    return AnswerPanel("Your cluster", notice, submit=Action(SUBMIT, disabled=text))
 
 
 def refused(text: str) -> AnswerPanel:

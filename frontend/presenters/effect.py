@@ -10,7 +10,7 @@ from billing.clusters import cluster_wanted_quote, draft_quote
 from billing.held import held_quote
 from billing.quotes import Quote, QuoteItem, quote
 from frontend import formats
-from frontend.components import Fact, Meter, Notice
+from frontend.components import Action, Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import money
@@ -68,6 +68,14 @@ def effect_of(row: Held, verb: str, here: ProjectPlace) -> Effect:
         facts,
         notes,
     )
+
+
+def changed_meanwhile(row: Held, form: forms.Form, url: str) -> Notice | None:
+    """Where the form was read of an earlier version, which would be refused; `url` is where it is read again."""
+    if not form.is_bound or form.data.get("version", "") in {"", str(row.version)}:
+        return None
+    text = f"{row.name} has changed since you read it. Read it again, then decide."
+    return Notice(Tone.WARN, "It has changed meanwhile", text, (Action("Read it again", url),))
 
 
 def taken(project: Project, site: Site, items: Sequence[QuoteItem], storage_gib: int) -> Effect:

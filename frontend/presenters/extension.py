@@ -9,6 +9,7 @@ from billing.held import what_if
 from billing.quotes import Quote, QuoteItem
 from frontend import formats
 from frontend.components import Fact, Notice
+from frontend.forms import first_wrong
 from frontend.forms.workspaces import UNCHANGED, ExtendForm
 from frontend.place import ProjectPlace
 from frontend.presenters import money
@@ -59,7 +60,7 @@ def _extension(form: ExtendForm, ends_at: datetime, here: ProjectPlace, ends: En
         return Extension(notice, blocked="Nothing has changed yet.")
     if not form.is_valid():
         notice = Notice(Tone.WARN, "Check your input", "The reason stands beside the new end.")
-        return Extension(notice, blocked="The form is not complete yet.")
+        return Extension(notice, blocked=first_wrong(form))
     until = form.cleaned_data["until"]
     longer = formats.duration(until - ends_at)
     facts: tuple[Fact, ...] = ()

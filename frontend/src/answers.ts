@@ -74,6 +74,13 @@ function catchUp(event: Event): void {
   }
 }
 
+/** Fields that arrive later, such as choices that a site had to be asked for, are answered as if they were typed now. */
+function arrived(event: Event): void {
+  const part = event.target;
+  if (!(part instanceof HTMLElement) || !one("input, select, textarea", part)) return;
+  if (part.closest("form:has([data-why])")) part.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
 /** A question that the next key overtakes is no error; htmx would write one to the console. */
 function overtake(event: Event): void {
   const { detail } = event as CustomEvent<{ xhr: XMLHttpRequest; error?: string }>;
@@ -115,6 +122,7 @@ export function startAnswers(): void {
   document.addEventListener("htmx:responseError", unblock);
   document.addEventListener("htmx:sendError", unblock);
   document.addEventListener("htmx:afterSwap", answered);
+  document.addEventListener("htmx:afterSwap", arrived);
   document.addEventListener("htmx:load", catchUp);
   document.addEventListener("input", typed);
   document.addEventListener("keydown", sendTyped);

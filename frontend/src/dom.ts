@@ -18,6 +18,14 @@ export function onClick(selector: string, handler: (element: HTMLElement, event:
   });
 }
 
+/** Of the page or of one of its parts: from there Tab leads to what stands below it. */
+export function focusHeading(root: ParentNode = document): void {
+  const heading = one(root === document ? "main h1" : "h1, h2, h3", root);
+  if (!heading) return;
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+}
+
 export function isTyping(target: EventTarget | null): boolean {
   return (
     target instanceof HTMLElement &&

@@ -1,5 +1,5 @@
 import htmx from "htmx.org";
-import { all, one } from "./dom";
+import { all, focusHeading, one } from "./dom";
 
 /** A message of the socket: something of this kind changed. The page fetches it, so rights are checked there. */
 interface Change {
@@ -106,20 +106,26 @@ const nameOf = (control: Element): string => {
 const namesakes = (control: string, part: ParentNode): HTMLElement[] =>
   all(CONTROLS, part).filter((each) => nameOf(each) === control);
 
-/** The focus stays where it is when its part is fetched again. htmx itself does so only for what has an id. */
+/**
+ * The focus stays where it is when its part is fetched again, or is on the part's heading where what had it is gone, such as a
+ * row that was deleted. htmx itself does so only for what has an id.
+ */
 function hold(event: Event): void {
   const { target } = (event as CustomEvent<{ target: Element }>).detail;
   const here = document.activeElement;
   held = null;
-  if (!(here instanceof HTMLElement) || here.id || !target?.id || !target.contains(here)) return;
+  if (!(here instanceof HTMLElement) || !target?.id || !target.contains(here)) return;
   const control = nameOf(here);
   held = { part: target.id, control, place: namesakes(control, target).indexOf(here) };
 }
 
 function giveFocus(): void {
   const part = held && document.getElementById(held.part);
-  if (held && part && document.activeElement === document.body)
-    namesakes(held.control, part)[held.place]?.focus({ preventScroll: true });
+  if (held && part && document.activeElement === document.body) {
+    const again = namesakes(held.control, part)[held.place];
+    if (again) again.focus({ preventScroll: true });
+    else focusHeading(one("h1, h2, h3", part) ? part : document);
+  }
   held = null;
 }
 

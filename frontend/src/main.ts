@@ -8,6 +8,7 @@ import { startAnswers } from "./answers";
 import { startCharts } from "./charts";
 import { startControls } from "./controls";
 import { startCopy } from "./copy";
+import { startFocus } from "./focus";
 import { startInline } from "./inline";
 import { startKeyboard } from "./keyboard";
 import { startLive } from "./live";
@@ -38,6 +39,7 @@ startLive();
 startTail();
 startMatrix();
 startInline();
+startFocus();
 // Last, when the page answers to keys. Both files are named here so that they are built and stand in the manifest, where
 // templates look for them.
 document.documentElement.dataset["assets"] = `${sprite} ${favicon}`.length ? "ready" : "";

@@ -1,4 +1,4 @@
-import { all, one, onClick } from "./dom";
+import { all, focusHeading, one, onClick } from "./dom";
 
 let opener: HTMLElement | null = null;
 
@@ -14,7 +14,9 @@ export function openDialog(id: string): void {
 function giveBack(dialog: string): void {
   const from = opener && !opener.isConnected ? one(`[data-dialog="${CSS.escape(dialog)}"]`) : opener;
   const menu = from?.closest<HTMLElement>("[hidden]");
-  (menu ? one(`[data-menu-open="${menu.id}"]`) : from)?.focus();
+  const back = menu ? one(`[data-menu-open="${menu.id}"]`) : from;
+  if (back) back.focus();
+  else if (document.activeElement === document.body) focusHeading();
   opener = null;
 }
 

@@ -229,10 +229,13 @@ def pick(
     )
 
 
-@register.inclusion_tag("components/form_errors.html")
-def form_errors(form: forms.BaseForm | None, title: str = "") -> Data:
-    """Errors of the form as a whole; each error is the title if none is given."""
-    return {"errors": form.non_field_errors() if form else (), "title": title}
+@register.inclusion_tag("components/form_errors.html", takes_context=True)
+def form_errors(context: Context, form: forms.BaseForm | None, title: str = "") -> Data:
+    """Errors of the form as a whole; each error is the title if none is given. Where only reading the page again helps there is
+    a link to do so: to `again` of the context, where this address only takes forms."""
+    errors = form.non_field_errors() if form else ()
+    stale = getattr(form, "stale", False)
+    return {"errors": errors, "title": title, "stale": stale, "again": context.get("again", "")}
 
 
 @register.simple_block_tag

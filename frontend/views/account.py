@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from frontend.forms.projects import AccountForm
-from frontend.frame import done, number_of, posted, refusals_shown
+from frontend.frame import checked, done, number_of, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import place_of
@@ -37,6 +37,7 @@ TOKENS = Listing(
 )
 
 
+@checked
 @login_required
 def account(request: HttpRequest) -> HttpResponseBase:
     here = place_of(request)
@@ -44,8 +45,11 @@ def account(request: HttpRequest) -> HttpResponseBase:
     own: dict[str, Any] = {"actor": here.actor, "user": user}
     form = AccountForm(posted(request), initial={"time_zone": user.time_zone})
     if form.is_valid():
-        User.objects.filter(pk=user.pk).update(time_zone=form.cleaned_data["time_zone"])
-        return done(request, f"All times are now in {form.cleaned_data['time_zone']}.", "frontend:account")
+        with refusals_on(form):
+            User.objects.filter(pk=user.pk).update(time_zone=form.cleaned_data["time_zone"])
+            return done(
+                request, f"All times are now in {form.cleaned_data['time_zone']}.", "frontend:account"
+            )
     known = tokens_of(actor=here.actor, now=here.now)
     tokens = TOKENS.of(request, lambda query: named(known, query["q"], "name", "project__slug"))
     context = {

@@ -16,14 +16,14 @@ from billing.clusters import cluster_wanted_quote
 from billing.held import held_quote
 from frontend import formats
 from frontend.components import Fact, Notice
-from frontend.forms import refuse
+from frontend.forms import first_wrong, refuse
 from frontend.forms.clusters import ScaleForm, UpgradeForm
 from frontend.frame import checked, done, draw_page, draw_piece, posted, refusals_on, refusals_shown
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cluster_access import revoke_url_of
 from frontend.presenters.cluster_answer import meters_of
-from frontend.presenters.effect import blocked_by, tell_beside, verdict
+from frontend.presenters.effect import blocked_by, changed_meanwhile, tell_beside, verdict
 from frontend.presenters.held import url_of, why_not
 from frontend.views.clusters import cluster_action, cluster_page, draw, trail
 from frontend.views.workspace_access import lifetime_of
@@ -76,12 +76,16 @@ def scale_effect(request: HttpRequest, here: ProjectPlace, row: Cluster) -> Http
 
 def _effect(here: ProjectPlace, row: Cluster, form: ScaleForm) -> dict[str, Any]:
     """What the new counts ask of limits and capacity on top of what is held, what they end and what they cost per hour."""
+    if changed := changed_meanwhile(
+        row, form, reverse("frontend:cluster_scale", args=[here.project.slug, row.pk])
+    ):
+        return {"notice": changed, "blocked": changed.text}
     if why := why_not(row, Verb.RESIZE):
         return {"notice": Notice(Tone.WARN, "It cannot be scaled now", why), "blocked": why}
     beside, counts = "What is wrong stands beside its field.", form.wanted()
     if form.is_bound and len(counts) < len(form.pools):
         notice = Notice(Tone.WARN, "Check your input", beside)
-        return {"notice": notice, "blocked": "The form is not complete yet."}
+        return {"notice": notice, "blocked": first_wrong(form)}
     if all(counts.get(pool.name, pool.count) == pool.count for pool in form.pools):
         notice = Notice(Tone.WAIT, "No change yet", "Change a number to see its effect.")
         return {"notice": notice, "blocked": "Nothing has changed yet."}

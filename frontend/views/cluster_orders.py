@@ -159,14 +159,12 @@ def answer_now(request: HttpRequest, here: ProjectPlace, template: str) -> HttpR
 
 def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> AnswerPanel:
     """Nothing is said of a name that is not written yet."""
-    if form.is_bound and not form.is_valid():
-        wrong = {
-            name: errors for name, errors in form.errors.items() if name != "name" or form.data.get(name)
-        }
-        if wrong:
-            name, errors = next(iter(wrong.items()))
-            label = f"{form[name].label}: " if name in form.fields else ""
-            return cluster_answer.waiting(f"{label}{errors[0]}")
+    name = _name_judged(here, form) if form.is_bound else ""
+    wrong = {name: errors for name, errors in form.errors.items() if name != "name" or form.data.get(name)}
+    if wrong:
+        field, errors = next(iter(wrong.items()))
+        label = f"{form[field].label}: " if field in form.fields else ""
+        return cluster_answer.waiting(f"{label}{errors[0]}")
     try:
         priced = _planned(here, version, form)
     except Invalid as error:
@@ -175,13 +173,18 @@ def _panel(here: ProjectPlace, version: TemplateVersion, form: OrderForm) -> Ans
         return cluster_answer.waiting(sentence_of(error.message))
     except Conflict as error:
         return cluster_answer.refused(sentence_of(error.message))
-    name = form.cleaned_data.get("name", "") if form.is_bound else ""
-    if name and name_is_taken(project=here.project, name=name):
-        form.add_error("name", f"The project {here.project.slug} already has a cluster called {name}.")
-        return cluster_answer.waiting(str(form.errors["name"][0]), title="The name is taken")
     if not priced.plan.fits:
         tell_beside(form, priced.plan.admission, form.fields_of(priced.plan.draft))
     return cluster_answer.panel_of(priced, now=here.now, named=bool(name))
+
+
+def _name_judged(here: ProjectPlace, form: OrderForm) -> str:
+    """The name, which is refused beside its field where it is taken, whatever else is wrong."""
+    form.is_valid()
+    name: str = form.cleaned_data.get("name", "")
+    if name and name_is_taken(project=here.project, name=name):
+        form.add_error("name", f"The project {here.project.slug} already has a cluster called {name}.")
+    return name
 
 
 def _order_url(here: ProjectPlace, template: ClusterTemplate) -> str:

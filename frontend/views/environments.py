@@ -231,6 +231,7 @@ def keep(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResp
 
 
 @environment_action(ACCESS)
+@checked
 def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     form = IdleForm(request.POST, definition=definition_of(row))
     if form.is_valid():

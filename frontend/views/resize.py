@@ -10,12 +10,13 @@ from django.urls import reverse
 from billing.held import what_if
 from billing.quotes import QuoteItem
 from frontend.components import Meter, Notice
+from frontend.forms import first_wrong
 from frontend.forms.workspaces import ResizeForm
 from frontend.frame import draw_page, posted, refusals_on
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters.cost import PriceChange, change_lines, classes_of
-from frontend.presenters.effect import blocked_by, tell_beside, verdict
+from frontend.presenters.effect import blocked_by, changed_meanwhile, tell_beside, verdict
 from frontend.presenters.held import url_of
 from frontend.presenters.rights import why_no_resize
 from frontend.presenters.words import units_of
@@ -66,6 +67,10 @@ def effect(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResp
 
 def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str, Any]:
     """What the new size asks of limits and capacity on top of what is held, and what it costs."""
+    if changed := changed_meanwhile(
+        row, form, reverse("frontend:workspace_resize", args=[here.project.slug, row.pk])
+    ):
+        return {"notice": changed, "blocked": changed.text}
     if why := why_no_resize(row):
         return {"notice": Notice(Tone.WARN, "It cannot be resized now", why), "blocked": why}
     items = [(item, _value(form, form.key(item.flavor.slug))) for item in form.items]
@@ -73,7 +78,7 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     classes = {slug: _value(form, form.class_key(slug)) for slug in form.slugs}
     if storage is None or None in classes.values() or any(count is None for _, count in items):
         notice = Notice(Tone.WARN, "Check your input", "What is wrong stands beside its field.")
-        return {"notice": notice, "blocked": "The form is not complete yet."}
+        return {"notice": notice, "blocked": first_wrong(form)}
     by_class = {slug: gib for slug, gib in classes.items() if gib}
     wanted = [(item.flavor, count) for item, count in items if count]
     asked, now_held = _held(row, form)

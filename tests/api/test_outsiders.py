@@ -188,6 +188,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-cost-center", "PUT"): {"cost_center": "4711"},
     ("platform-discounts", "POST"): {"percent": "100"},
     ("platform-pool-reservations", "POST"): {"flavor": "h100.own", "project": "weather-lm"},
+    ("platform-pool-reservation", "PATCH"): {"note": "longer"},
     ("platform-pool-reservation-end", "POST"): {},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}

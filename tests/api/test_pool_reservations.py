@@ -32,7 +32,7 @@ def test_from_the_reservation_to_its_end(olgas: Caller, alice: User, charlie: Us
     assert his.post("/projects/protein-fold/workspaces", WANTED).status == 202
     busy = olgas.post(POOLS, ASKED)
     assert (busy.status, list(busy.error["fields"])) == (400, ["valid_from"])
-    assert "protein-fold of biology 2" in busy.error["fields"]["valid_from"][0]
+    assert "Protein Fold of Biology 2" in busy.error["fields"]["valid_from"][0]
     made = olgas.post(POOLS, {**ASKED, "valid_from": LATER, "note": "the big run"})
     assert made.status == 201, made.json
     known = {name: made.json[name] for name in ("site", "gpu_type", "organization", "standing", "valid_to")}
@@ -64,6 +64,19 @@ def test_from_the_reservation_to_its_end(olgas: Caller, alice: User, charlie: Us
     assert sorted(told) == ["pool.reservation.end", "pool.reserve"]
 
 
+def test_its_note_and_its_end_are_changed(olgas: Caller, alice: User, site: Site) -> None:
+    made = olgas.post(POOLS, {**ASKED, "valid_from": LATER, "valid_to": LATEST, "note": "the big run"})
+    url = f"{POOLS}/{made.json['id']}"
+    noted = olgas.patch(url, {"note": "the bigger run"})
+    assert (noted.status, noted.json["note"], noted.json["valid_to"]) == (200, "the bigger run", LATEST)
+    assert olgas.patch(url, {"valid_to": None}).json["valid_to"] is None
+    for wrong in ("2020-01-01T00:00:00Z", LATER):
+        refused = olgas.patch(url, {"valid_to": wrong})
+        assert (refused.status, list(refused.error["fields"])) == (400, ["valid_to"])
+    assert olgas.patch(url, {"valid_from": LATEST}).status == 400
+    assert Caller(alice).patch(url, {"note": "mine"}).status == 404
+
+
 def test_an_organization_sees_its_own_and_uses_it(
     olgas: Caller, alice: User, charlie: User, site: Site
 ) -> None:
@@ -84,7 +97,7 @@ def test_an_organization_sees_its_own_and_uses_it(
         ({"project": "nobody"}, "project"),
         ({"valid_from": "2020-01-01T00:00:00Z"}, "valid_from"),
         ({"valid_from": "2199-01-15T00:00:00Z"}, "valid_from"),
-        ({"valid_from": "2198-01-15T00:00:00Z", "valid_to": "2199-01-01T00:00:01Z"}, "valid_from"),
+        ({"valid_from": "2198-01-15T00:00:00Z", "valid_to": "2199-01-01T00:00:01Z"}, "valid_to"),
         ({"valid_from": LATER, "valid_to": LATER}, "valid_to"),
         ({"valid_from": "tomorrow"}, "valid_from"),
         ({"price": "1"}, "price"),

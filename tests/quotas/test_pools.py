@@ -16,6 +16,7 @@ from quotas.models import PoolReservation, Reservation, SiteCapacity
 from quotas.pools import (
     Guest,
     pool_guests,
+    pool_reservation_change,
     pool_reservation_end,
     pool_reservations_for,
     pool_reserve,
@@ -92,6 +93,30 @@ def test_others_get_nothing_of_it_and_its_organization_everything(
 
 
 @pytest.mark.django_db
+def test_another_end_is_refused_when_others_have_the_pool_then(
+    own: Flavor, project: Project, other_project: Project, as_olga: Actor
+) -> None:
+    first, last = (clock.whole_second(clock.now()) + timedelta(days=days) for days in (10, 20))
+    mine = pool_reserve(actor=as_olga, flavor=own, project=project, valid_to=first)
+    pool_reserve(actor=as_olga, flavor=own, project=other_project, valid_from=first, valid_to=last)
+    for end in (None, first + timedelta(seconds=1), last + timedelta(days=1)):
+        with pytest.raises(Invalid) as caught:
+            pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=end)
+        assert list(caught.value.fields) == ["valid_to"]
+    shorter = first - timedelta(days=1)
+    assert (
+        pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=shorter).valid_to
+        == shorter
+    )
+    assert pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=first).valid_to == first
+    PoolReservation.objects.filter(pk=mine.pk).update(
+        valid_from=first - timedelta(days=40), valid_to=first - timedelta(days=30)
+    )
+    with pytest.raises(Conflict, match="stays as it was"):
+        pool_reservation_change(actor=as_olga, reservation=mine, note="x", valid_to=first)
+
+
+@pytest.mark.django_db
 def test_it_begins_at_once_only_where_nobody_else_is(
     own: Flavor, site: Site, project: Project, other_project: Project, as_olga: Actor
 ) -> None:
@@ -100,10 +125,12 @@ def test_it_begins_at_once_only_where_nobody_else_is(
     take(project, site)
     with pytest.raises(Invalid) as caught:
         pool_reserve(actor=as_olga, flavor=own, project=project)
-    assert "others hold 4 GPUs of h100-sxm-80gb at ber-1: protein-fold of biology 4" in str(
+    assert "others hold 4 GPUs of H100 SXM 80 GB at ber-1: Protein Fold of Biology 4" in str(
         caught.value.fields["valid_from"]
     )
-    assert guests_of(own, project, as_olga) == [Guest("biology", "protein-fold", 2, 4)]
+    assert guests_of(own, project, as_olga) == [
+        Guest("biology", "protein-fold", "Biology", "Protein Fold", 2, 4)
+    ]
     begins = clock.now() + timedelta(days=1)
     waits = pool_reserve_check(actor=as_olga, flavor=own, project=project, valid_from=begins)
     assert waits == guests_of(own, project, as_olga)

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from billing.selectors.idle import Idle
 from frontend import formats
-from frontend.forms.reservations import EndForm
+from frontend.forms.reservations import ChangeForm, EndForm
 from gpuaas.core.looks import Tone
 from quotas.models import PoolReservation
 from quotas.pools import Guest, PoolStanding, pool_standing
@@ -21,7 +21,8 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class ReservationRow:
-    """`idle` and `others` in words, empty where there is nothing to say. end: the form of its dialog; a bound one was refused."""
+    """`idle` and `others` in words, empty where there is nothing to say. end, change: the forms of its dialogs; a bound one was
+    refused."""
 
     row: PoolReservation
     tone: Tone
@@ -30,6 +31,7 @@ class ReservationRow:
     others: str
     may_end: bool
     end: EndForm
+    change: ChangeForm
 
     @property
     def dialog(self) -> str:
@@ -39,10 +41,25 @@ class ReservationRow:
     def why(self) -> str:
         return f"{self.dialog}-why"
 
+    @property
+    def change_dialog(self) -> str:
+        return f"change-{self.row.pk}"
+
+    @property
+    def change_why(self) -> str:
+        return f"{self.change_dialog}-why"
+
+    @property
+    def dialogs(self) -> tuple[tuple[str, str], ...]:
+        """The buttons of its row, and what they open."""
+        return ("Change", self.change_dialog), ("End", self.dialog)
+
 
 def guests_words(guests: Sequence[Guest]) -> str:
-    """`protein-fold of biology holds 2`, for each."""
-    return "; ".join(f"{guest.project} of {guest.organization} holds {guest.amount}" for guest in guests)
+    """`Protein Folding of Biology holds 2`, for each."""
+    return "; ".join(
+        f"{guest.project_name} of {guest.organization_name} holds {guest.amount}" for guest in guests
+    )
 
 
 def idle_words(idle: Idle | None, currency: str) -> str:
@@ -59,7 +76,7 @@ def reservation_rows(
     idle: Mapping[uuid.UUID, Idle],
     guests: Mapping[tuple[uuid.UUID, uuid.UUID], Sequence[Guest]],
     currencies: Mapping[uuid.UUID, str],
-    ending: EndForm | None = None,
+    refused: EndForm | ChangeForm | None = None,
 ) -> list[ReservationRow]:
     shown = []
     for row in rows:
@@ -68,7 +85,9 @@ def reservation_rows(
         owner = row.project.organization_id
         others = () if standing is PoolStanding.OVER else guests.get((row.pool_id, owner), ())
         words = idle_words(idle.get(row.pk), currencies.get(owner, ""))
-        end = ending if ending is not None and ending.of == row.pk else EndForm(of=row.pk)
+        mine = refused if refused is not None and refused.of == row.pk else None
+        end = mine if isinstance(mine, EndForm) else EndForm(of=row.pk)
+        change = mine if isinstance(mine, ChangeForm) else ChangeForm(of=row)
         may_end = standing is not PoolStanding.OVER
-        shown.append(ReservationRow(row, tone, word, words, guests_words(others), may_end, end))
+        shown.append(ReservationRow(row, tone, word, words, guests_words(others), may_end, end, change))
     return shown

@@ -15,7 +15,7 @@ from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
 from frontend.frame import done, draw_page, posted
 from frontend.lists import Column, Listing, list_page, month_named
-from frontend.presenters.closing import progress_shown
+from frontend.presenters.closing import heading_of, progress_shown, steps_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.core.errors import Conflict, Invalid
@@ -55,6 +55,8 @@ def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "close": row,
         "closed": closed,
         "running": running,
+        "heading": heading_of(row, month),
+        "steps": steps_shown(row) if row else (),
         "progress": progress_shown(closing.progress_of(row), now) if row else None,
         "look": look_of(row) if row else None,
         "preview": None if settled else closing.close_preview(actor=here.actor, month=month, now=now),
@@ -95,10 +97,12 @@ def close(request: HttpRequest, here: OperatorPlace, month: str) -> HttpResponse
         else:
             text = f"Closing {first:%B %Y}, requested by {made.requested_by}."
             return done(request, text, _page_of(first))
+    preview = closing.close_preview(actor=here.actor, month=first, now=here.now)
+    form.fields["accept"].required = preview.doubtful and not preview.waits  # the browser asks for it, too
     context = {
         "month": first,
         "url": _page_of(first),
-        "preview": closing.close_preview(actor=here.actor, month=first, now=here.now),
+        "preview": preview,
         "form": form,
         "crumbs": crumbs("Money", CLOSES, (f"{first:%B %Y}", "")),
     }

@@ -236,6 +236,7 @@ def template_state(request: HttpRequest, here: OperatorPlace, row: ClusterTempla
 
 
 @template_action
+@checked
 def template_version(request: HttpRequest, here: OperatorPlace, row: ClusterTemplate) -> HttpResponseBase:
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():

@@ -8,7 +8,7 @@ from django.shortcuts import redirect
 
 from frontend.forms.clusters import VersionForm
 from frontend.forms.environments import KindForm
-from frontend.frame import done, draw_page, posted, refusals_on, sent, undo_by
+from frontend.frame import checked, done, draw_page, posted, refusals_on, sent, undo_by
 from frontend.lists import Column, Filter, Listing, find, list_page, named, narrowed
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page, row_doors
 from gpuaas.core.errors import GpuaasError
@@ -66,6 +66,7 @@ def kinds(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 
 
 @operator_page
+@checked
 def kind_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     if not here.may_manage:
         return redirect("frontend:operator_environment_kinds")
@@ -109,6 +110,7 @@ kind = kind_page(_draw)
 
 
 @kind_action
+@checked
 def version_add(request: HttpRequest, here: OperatorPlace, row: EnvironmentKind) -> HttpResponseBase:
     form = VersionForm(request.POST, request.FILES)
     if form.is_valid():

@@ -1,5 +1,6 @@
 """Hosts of a site of bare metal: the inventory, one host, and what operators do to it."""
 
+from functools import partial
 from typing import Any
 
 from django.contrib import messages
@@ -8,8 +9,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from frontend.forms import sentence_of
-from frontend.forms.clusters import VersionForm
-from frontend.frame import done, draw_page, name_typed
+from frontend.forms.clusters import HostsForm
+from frontend.frame import Refusals, checked, done, draw_page, name_typed
 from frontend.lists import Column, Filter, Listing, Query, find, list_page
 from frontend.presenters.operator.hosts import hosts_shown
 from frontend.views.operator.common import OperatorPlace, site_action, site_page
@@ -33,10 +34,10 @@ LIST = Listing(
 
 @site_page
 def index(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
-    return _draw(request, here, row, VersionForm())
+    return _draw(request, here, row, HostsForm())
 
 
-def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: VersionForm) -> HttpResponseBase:
+def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: HostsForm) -> HttpResponseBase:
     def found(query: Query) -> QuerySet[Any]:
         state = query.one_of("state", HostState.values)
         return hosts_of_site(actor=here.actor, site=row, state=state, search=query["q"])
@@ -46,23 +47,25 @@ def _draw(request: HttpRequest, here: OperatorPlace, row: Site, form: VersionFor
 
 
 @site_action
+@checked
 def put(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseBase:
     """New ones and changed ones, all or none."""
-    form = VersionForm(request.POST, request.FILES)
+    form = HostsForm(request.POST, request.FILES)
     if form.is_valid():
         parsed: Any = form.cleaned_data["parsed"]
         described = parsed if isinstance(parsed, list) else [parsed]
-        try:
+        with Refusals(partial(_refuse, form), GpuaasError):
             new = hosts_put(actor=here.actor, site=row, described=described)
-        except Invalid as error:
-            for place, texts in error.fields.items():
-                form.add_error("document", " ".join(f"{place}: {sentence_of(text)}" for text in texts))
-        except GpuaasError as error:
-            form.add_error("document", sentence_of(error.message))
-        else:
             text = f"Hosts imported: {len(described)}, of which new: {new}."
             return done(request, text, "frontend:operator_site_hosts", row.slug)
     return _draw(request, here, row, form)
+
+
+def _refuse(form: HostsForm, error: GpuaasError) -> None:
+    """All of it is about the document: which host and field are named before each sentence."""
+    for place, texts in error.fields.items() or [("", [error.message])]:
+        said = " ".join(f"{place}: {sentence_of(text)}" if place else sentence_of(text) for text in texts)
+        form.add_error("document", said)
 
 
 @site_page

@@ -56,6 +56,10 @@ class Unsold:
     new: bool
     trouble: str
 
+    @property
+    def why(self) -> str:
+        return f"why-sell-{self.pool.pk}"
+
 
 LIST = Listing(
     "flavors",
@@ -114,6 +118,7 @@ def _draw(
     text = shown.query["q"]
     waiting = paged(request, unsold, parameter="unsold")
     context = {
+        "form": next(iter((refused or {}).values()), None),
         "pools": (pools.filter(_named(text)) if text else pools)[:OFFERED],
         "unsold": [_unsold(pool, refused or {}) for pool in waiting],
         "waiting": waiting,
@@ -188,6 +193,7 @@ def _pool(pk: uuid.UUID) -> GpuPool:
 
 
 @operator_action
+@checked
 def pool_sell(request: HttpRequest, here: OperatorPlace, pool: uuid.UUID) -> HttpResponseBase:
     """The usual case in one step: the GPU type is published with the proposed flavor and its price, or nothing is."""
     row = _pool(pool)

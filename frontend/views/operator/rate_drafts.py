@@ -6,6 +6,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 
 from billing.models import RateDraft, RateDraftLine
@@ -85,6 +86,7 @@ def _editor(
         "publishing": publishing
         or PublishForm(initial={"when": "date", "valid_from": first}, auto_id="publish_%s"),
         "publish_opened": publishing is not None,
+        "again": reverse("frontend:operator_rate_draft", args=[row.pk]),
         "crumbs": crumbs("Money", CARDS, ("Draft", "")),
     }
     if context["open"] and "preview" in request.GET:  # asked for by a link where no script fetches it

@@ -4,13 +4,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
 
 from billing.selectors import prices_at
 from billing.selectors.accounts import currencies_of
 from billing.selectors.idle import idle_now
 from frontend import formats
-from frontend.forms.reservations import EndForm, ReservationForm
+from frontend.forms.reservations import ChangeForm, EndForm, ReservationForm
 from frontend.frame import checked, done, is_check, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.presenters.operator.reservations import ReservationRow, guests_words, reservation_rows
@@ -29,6 +31,7 @@ from gpuaas.metering.models import Meter
 from quotas.models import PoolReservation
 from quotas.pools import (
     pool_guests,
+    pool_reservation_change,
     pool_reservation_end,
     pool_reservation_get_for,
     pool_reservations_for,
@@ -46,7 +49,7 @@ LIST = Listing(
         POOLS.columns[2],
         *POOLS.columns[5:],
         Column("others"),
-        Column("end", "End", value=None, quiet=True),
+        Column("end", "Change or end", value=None, quiet=True),
     ),
     filters=(find("Find a pool, site or organization", "Pool, site or organization"),),
 )
@@ -55,11 +58,12 @@ LIST = Listing(
 @operator_page
 @checked
 def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
-    """A POST without `confirmed` shows what would happen. While it is typed, it is tried as if it were confirmed."""
+    """A POST without `confirmed` shows what would happen, and one with `back` the form again, as it was filled in. While it is
+    typed, it is tried as if it were confirmed."""
     flavors, projects = _flavors(), projects_known()
     form = _form(posted(request), flavors, projects)
     plan: dict[str, Any] = {}
-    if form.is_valid():
+    if form.is_valid() and "back" not in request.POST:
         asked = dict(form.cleaned_data)
         confirmed, note = asked.pop("confirmed"), asked.pop("note")
         asked["flavor"], asked["project"] = flavors[asked["flavor"]], projects[asked["project"]]
@@ -68,7 +72,7 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
                 made = pool_reserve(actor=here.actor, note=note, **asked)
                 text = f"{made.pool} is reserved for {made.project.organization.name}."
                 return done(request, text, "frontend:operator_reservations")
-            plan = _plan(here, asked)
+            plan = _plan(here, asked) | {"note": note}
     return _draw(request, here, form, plan=plan, may_reserve=bool(flavors) and here.may_manage)
 
 
@@ -87,11 +91,11 @@ def _draw(
     *,
     may_reserve: bool,
     plan: Mapping[str, Any] | None = None,
-    ending: EndForm | None = None,
+    refused: EndForm | ChangeForm | None = None,
 ) -> HttpResponseBase:
     context = {
         "form": form,
-        "ending": ending,
+        "refused": refused,
         "plan": plan,
         "may_reserve": may_reserve,
         "crumbs": crumbs("Supply", ("Reservations", "")),
@@ -101,13 +105,15 @@ def _draw(
         lambda query: named(
             pool_reservations_for(actor=here.actor), query["q"], *RESERVED, "project__organization__name"
         ),
-        lambda rows: _rows(rows, here, ending),
+        lambda rows: _rows(rows, here, refused),
         without=() if here.may_manage else {"end"},
     )
     return list_page(request, "operator/reservations.html", found, context)
 
 
-def _rows(rows: list[PoolReservation], here: OperatorPlace, ending: EndForm | None) -> list[ReservationRow]:
+def _rows(
+    rows: list[PoolReservation], here: OperatorPlace, refused: EndForm | ChangeForm | None
+) -> list[ReservationRow]:
     wanted = [(row.pool, row.project.organization_id) for row in rows]
     return reservation_rows(
         rows,
@@ -115,7 +121,7 @@ def _rows(rows: list[PoolReservation], here: OperatorPlace, ending: EndForm | No
         idle={each.reservation_id: each for each in idle_now(actor=here.actor, now=here.now)},
         guests=pool_guests(actor=here.actor, wanted=wanted),
         currencies=currencies_of(organizations=[organization for _, organization in wanted]),
-        ending=ending,
+        refused=refused,
     )
 
 
@@ -145,10 +151,33 @@ def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid
         with refusals_on(form, Conflict, Invalid):
             ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
             return done(request, _ended(row, ended), "frontend:operator_reservations")
+    return _draw_refused(request, here, form)
+
+
+@operator_action
+@checked
+def reservation_change(request: HttpRequest, here: OperatorPlace, reservation: uuid.UUID) -> HttpResponseBase:
+    row = pool_reservation_get_for(actor=here.actor, reservation_id=reservation)
+    form = ChangeForm(request.POST, of=row)
+    if form.is_valid():
+        with refusals_on(form, Conflict, Invalid):
+            end = form.cleaned_data["valid_to"] if "valid_to" in form.changed_data else row.valid_to
+            note = form.cleaned_data["note"]
+            pool_reservation_change(actor=here.actor, reservation=row, note=note, valid_to=end)
+            text = f"The reservation of {row.pool.gpu_type.name} at {row.pool.site.slug} is changed."
+            return done(request, text, "frontend:operator_reservations")
+    return _draw_refused(request, here, form)
+
+
+def _draw_refused(
+    request: HttpRequest, here: OperatorPlace, refused: EndForm | ChangeForm
+) -> HttpResponseBase:
+    if refused.non_field_errors() and not is_check(request):  # it has ended meanwhile, and so has no dialogs
+        messages.error(request, str(refused.non_field_errors()[0]))
+        return redirect("frontend:operator_reservations")
     flavors = _flavors()
-    return _draw(
-        request, here, _form(None, flavors, projects_known()), may_reserve=bool(flavors), ending=form
-    )
+    form = _form(None, flavors, projects_known())
+    return _draw(request, here, form, may_reserve=bool(flavors), refused=refused)
 
 
 def _ended(row: PoolReservation, ended: PoolReservation | None) -> str:

@@ -80,6 +80,7 @@ def sites(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 
 
 @operator_page
+@checked
 def site_new(request: HttpRequest, here: OperatorPlace) -> HttpResponse:
     """An auditor finds the page empty-handed: the list says it all, so they are sent there."""
     if not here.may_manage:
@@ -161,6 +162,7 @@ def site_effect(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRes
 
 
 @site_action
+@checked
 def site_factor(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = FactorForm(sent(request))
     if form.is_valid():
@@ -175,6 +177,7 @@ def site_factor(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRes
 
 
 @site_action
+@checked
 def site_credentials(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     """The page never holds what was typed: a refused form comes back with an empty box."""
     form = CredentialsForm(request.POST, request.FILES, kind=kind_or_missing(row.driver))

@@ -9,7 +9,7 @@ from django.shortcuts import redirect
 
 from billing.files import files_import, import_take_back, take_back_obstacle, usage_file
 from frontend.forms.usage_imports import UsageImportForm
-from frontend.frame import done, refusals_on, refusals_shown
+from frontend.frame import checked, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.presenters.work import import_work
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, operator_page, row_doors
@@ -85,6 +85,7 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 
 
 @operator_action
+@checked
 def new(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """First the preview; imported when that was answered."""
     form = UsageImportForm(request.POST, request.FILES)

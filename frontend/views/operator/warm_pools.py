@@ -47,7 +47,8 @@ LIST = Listing(
 @template_page
 @checked
 def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponseBase:
-    """A POST without `confirmed` shows what they would cost. While it is typed, it is tried as if it were confirmed."""
+    """A POST without `confirmed` shows what they would cost, and one with `back` the form again. While it is typed, it is tried as
+    if it were confirmed."""
     projects = projects_known()
     form = WarmPoolForm(
         posted(request),
@@ -55,7 +56,7 @@ def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) 
         initial={"wanted": 1, "making_most": 1, "document": _defaults(template)},
     )
     look: dict[str, Any] = {}
-    if form.is_valid():
+    if form.is_valid() and "back" not in request.POST:
         asked = dict(form.cleaned_data)
         confirmed, _ = asked.pop("confirmed"), asked.pop("version")
         asked["project"] = projects[asked["project"]]

@@ -313,3 +313,33 @@ def test_a_date_that_is_typed_is_when_a_draft_starts(
     begins.fill("2031-01-01T00:00")
     expect(dialog.get_by_label("At a date and time")).to_be_checked()
     assert complaints == []
+
+
+def test_what_a_dialog_lacks_disables_its_button(chromium: Browser, portal: tuple[str, str]) -> None:
+    """A name that is emptied, and credentials that cannot be any; a file that is chosen is judged when it is sent."""
+    page, complaints = opened(chromium, portal)
+    page.goto(f"{portal[0]}sites/at/ber-2/")
+    page.get_by_role("button", name="Rename").click()
+    save = page.get_by_role("button", name="Save name")
+    expect(save).to_be_enabled()
+    page.locator("#rename [name=name]").fill("")
+    expect(page.locator("#why-rename")).to_have_text("Name: Enter a name.")
+    expect(save).to_be_disabled()
+    page.locator("#rename").get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="New credentials").click()
+    replace = page.get_by_role("button", name="Replace credentials")
+    expect(replace).to_be_disabled()
+    expect(page.locator("#why-rotate")).to_contain_text("Paste the new")
+    page.locator("#rotate textarea").first.fill("nonsense")
+    expect(page.locator("#rotate .invalid-feedback")).to_be_visible()
+    expect(replace).to_be_disabled()
+    page.locator("#rotate textarea").first.fill("")
+    page.locator("#rotate [type=file]").set_input_files(
+        {"name": "config", "mimeType": "text/plain", "buffer": b"nonsense"}
+    )
+    expect(replace).to_be_enabled()
+    replace.click()
+    expect(page.locator("#rotate .invalid-feedback")).to_be_visible()
+    assert complaints == [
+        "Failed to load resource: the server responded with a status of 422 (Unprocessable Entity)"
+    ]

@@ -10,7 +10,11 @@ from django.urls import reverse
 
 from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.clusters.models import ClusterTemplate
+from tenants.actors import Actor
 from tenants.models import AuditEntry, Organization, Project, User
+from tests.clusters.stage import offered
+from tests.environments.stage import kind
+from tests.factories.credentials import kubeconfig_made
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 from tests.frontend.operator.test_site_storage import found
@@ -35,6 +39,14 @@ SIZE = {"vcpus": "8", "memory_gib": "64", "disk_gib": "0"}
 ACCOUNT = {"currency": "EUR", "tax_rate": "19", "tax_label": "VAT"}
 TEMPLATE = {"slug": "k8s-9", "name": "Nine", "kind": "kubernetes", "site": "ber-1", "driver": "sandbox"}
 PERSON = {"username": "nina", "email": "nina@example.org"}
+KUBECONFIG = kubeconfig_made("fresh")
+ATTACHED = {
+    "driver": "kubernetes",
+    "slug": "ham-1",
+    "name": "Hamburg",
+    "oversubscription_percent": "100",
+    "kubeconfig": KUBECONFIG,
+}
 CASES = {
     "options": Case("site", {"text": "{}"}, {"text": "[1]"}, "site_options", SITE),
     "organization": Case("organizations", {"slug": "ice", "name": "Ice"}, {"slug": "climate"}),
@@ -59,6 +71,13 @@ CASES = {
     ),
     "template": Case("cluster_template_new", TEMPLATE, {"slug": "No Slug"}),
     "site": Case("site", {"name": "Berlin"}, {"name": "x" * 200}, "site_rename", SITE),
+    "factor": Case(
+        "site", {"oversubscription_percent": "150"}, {"oversubscription_percent": "2000"}, "site_factor", SITE
+    ),
+    "credentials": Case(
+        "site", {"kubeconfig": KUBECONFIG}, {"kubeconfig": "nonsense"}, "site_credentials", SITE
+    ),
+    "attached": Case("site_new", ATTACHED, {"kubeconfig": "nonsense"}),
     "storage": Case(
         "site_storage", {"name": "fast", "slug": "fast-9"}, {"slug": "No Slug"}, "site_storage_sell", SITE
     ),
@@ -113,6 +132,43 @@ def test_no_password_is_hashed_for_it(olga_at: Client, monkeypatch: pytest.Monke
     assert hashed == []
     assert olga_at.post(page, form).status_code == 201
     assert len(hashed) == 1
+
+
+def test_a_file_that_is_chosen_is_read_when_it_is_sent(olga_at: Client, site: Site) -> None:
+    """A try comes without it: neither what it holds nor that the text lacks it is refused before."""
+    to = reverse("frontend:operator_site_credentials", args=[site.slug])
+    Site.objects.filter(pk=site.pk).update(driver="kubernetes")
+    empty = ask(olga_at, to, {"kubeconfig": ""})
+    assert empty == ("Kubeconfig: Paste the new kubeconfig or choose its file.", set())
+    assert ask(olga_at, to, {"kubeconfig": "", "kubeconfig_file": "[object File]"}) == ("", set())
+    new, chosen = (
+        reverse("frontend:operator_site_new"),
+        {"kubeconfig_file": "[object File]", "kubeconfig": ""},
+    )
+    assert ask(olga_at, new, ATTACHED | chosen) == ("", set())
+    assert ask(olga_at, new, ATTACHED | chosen | {"slug": "No Slug"})[1] == {"slug"}
+    assert ask(olga_at, new, ATTACHED | chosen | {"name": ""}) == ("Name: Enter a name.", set())
+
+
+def test_documents_of_operators_are_tried(olga_at: Client, site: Site, as_olga: Actor) -> None:
+    offered(as_olga, site)
+    made = kind()
+    for to, page in (
+        (("cluster_template_version", "k8s"), ("cluster_template", "k8s")),
+        (("environment_kind_version", made.slug), ("environment_kind", made.slug)),
+        (("site_hosts_put", site.slug), ("site_hosts", site.slug)),
+    ):
+        url = reverse(f"frontend:operator_{to[0]}", args=[to[1]])
+        drawn = words(olga_at.get(reverse(f"frontend:operator_{page[0]}", args=[page[1]])))
+        assert f'hx-post="{url}?check"' in drawn
+        why, red = ask(olga_at, url, {"document": "{"})
+        assert "This is not valid JSON" in why
+        assert red == {"document"}
+        assert ask(olga_at, url, {"document": ""}) == (
+            "Document: Paste a document or choose its file.",
+            set(),
+        )
+        assert ask(olga_at, url, {"document": "", "file": "[object File]"}) == ("", set())
 
 
 def test_all_that_is_wrong_with_a_new_site_stands_beside_its_fields_at_once(olga: User) -> None:

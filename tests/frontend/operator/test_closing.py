@@ -159,10 +159,15 @@ def test_a_worker_that_dies_is_succeeded(three: None, olga: User, as_olga: Actor
     assert "nothing is half done" in words(olga_at.get(PAGE))
     with stopped_worker() as second:
         shown = words(olga_at.get(PAGE))
+        assert "Closing October 2026</span>" in shown
         assert "Attempt 2: the previous worker failed" in shown
         assert "1 of 3 organizations" in shown
     assert second.failure is None
     assert MonthClose.objects.get().state == "closed"
+    closed = words(olga_at.get(PAGE))
+    for said in ("October 2026 is closed</span>", "Usage priced", "Invoices and credit notes written"):
+        assert said in closed
+    assert "Close October 2026" not in closed
     assert sorted(Invoice.objects.values_list("number", "total_minor")) == [
         (f"INV-2026-000{number}", 2400) for number in (1, 2, 3)
     ]

@@ -91,6 +91,7 @@ ACTIONS = frozenset(
         "operator_grant_reverse",
         "operator_write_off_reverse",
         "operator_rate_version_withdraw",
+        "operator_reservation_change",
         "operator_reservation_end",
         "operator_rate_draft_open",
         "operator_rate_draft_line",

@@ -124,6 +124,9 @@ def test_who_publishes_what_somebody_changed_is_told(
     olga_at.post(at("_line", draft.pk), TERMS)
     refused = olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT, "fingerprint": seen})
     assert (refused.status_code, "This draft has changed" in words(refused)) == (422, True)
+    assert f'href="{at("", draft.pk)}">Read it again</a>' in words(refused), (
+        "its own address only takes forms"
+    )
     rate_draft_publish(actor=as_olga, draft=draft)
     refused = olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT})
     assert (refused.status_code, RateCardVersion.objects.count()) == (422, 2)

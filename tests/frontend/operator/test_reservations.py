@@ -1,6 +1,7 @@
 """The page of reserved pools: looked at before it is confirmed, refused beside the field, ended."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
-LATER = "2199-01-01T00:00"
+LATER, DAY = "2199-01-01T00:00", timedelta(days=1)
 
 
 @pytest.fixture
@@ -36,6 +37,11 @@ def test_it_is_looked_at_and_then_confirmed_and_ended(asked: dict[str, str], olg
     looked = olga_at.post(page_of(), {**asked, "note": "the big run"})
     for said in ("for Climate Physics?", "Idle GPUs have no price yet", 'name="confirmed"', "Reserve pool"):
         assert said in words(looked)
+    assert "the big run" in words(looked), "all that will be stored"
+    back = olga_at.post(page_of(), {**asked, "note": "the big run", "valid_from": LATER, "back": "1"})
+    assert (back.status_code, "for Climate Physics?" in words(back)) == (200, False)
+    for kept in ('value="the big run"', f'value="{LATER}"', '<option value="h100.own" selected>'):
+        assert kept in words(back), "as it was filled in"
     assert not PoolReservation.objects.exists()
     assert (
         olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})["Location"] == page_of()
@@ -72,13 +78,13 @@ def test_others_in_the_pool_refuse_it_now_and_are_named_where_it_waits(
     for confirmed in ({}, {"confirmed": "on"}):
         refused = olga_at.post(page_of(), {**form, **confirmed})
         assert refused.status_code == 422
-        assert "weather-lm of climate" in words(refused)
+        assert "Weather LM of Climate Physics" in words(refused)
     waits = words(olga_at.post(page_of(), {**form, "valid_from": LATER}))
     assert "Others are still in the pool" in waits
     olga_at.post(page_of(), {**form, "valid_from": LATER, "confirmed": "on"})
     page = words(olga_at.get(page_of()))
     assert "upcoming" in page
-    assert "weather-lm of climate holds" in page
+    assert "Weather LM of Climate Physics holds" in page
 
 
 @pytest.mark.parametrize(
@@ -98,6 +104,64 @@ def test_what_is_wrong_is_said_beside_its_field(
     refused = olga_at.post(page_of(), {**asked, **change, "confirmed": "on"})
     assert (refused.status_code, said in words(refused)) == (422, True)
     assert not PoolReservation.objects.exists()
+
+
+def test_its_note_and_its_end_are_changed_and_what_is_past_stays(
+    asked: dict[str, str], olga_at: Client, ada: User
+) -> None:
+    olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})
+    made = PoolReservation.objects.get()
+    url = reverse("frontend:operator_reservation_change", args=[made.pk])
+    assert f'data-dialog="change-{made.pk}"' in words(olga_at.get(page_of()))
+    for typed, why in (("2020-01-01T00:00", "now or later"), ("soon", "year-month-day")):
+        refused = olga_at.post(url, {"valid_to": typed, "note": "x"})
+        assert refused.status_code == 422
+        dialog = words(refused).partition(f'id="change-{made.pk}"')[2].partition("</dialog>")[0]
+        assert why in dialog
+        tried = olga_at.post(f"{url}?check", {"valid_to": typed, "note": "x"}).content.decode()
+        assert f'id="change-{made.pk}-valid_to-help" hx-swap-oob="true"' in tried
+    changed = words(olga_at.post(url, {"valid_to": LATER, "note": "the bigger run"}, follow=True))
+    for said in ("is changed", "the bigger run", "2199"):
+        assert said in changed
+    PoolReservation.objects.filter(pk=made.pk).update(valid_to="2198-12-31T23:00:07Z")
+    olga_at.post(url, {"valid_to": LATER, "note": "the same end"})
+    row = PoolReservation.objects.get()
+    assert (row.valid_from, row.note) == (made.valid_from, "the same end")
+    assert f"{row.valid_to:%S}" == "07", "an end that was not touched stays to the second"
+    assert signed_in(ada).post(url, {"note": "x"}).status_code == 403
+    (first, last) = AuditEntry.objects.filter(action="pool.reservation.change").order_by("pk")
+    assert (first.before["note"], first.after["note"], last.after["note"]) == (
+        "the big run",
+        "the bigger run",
+        "the same end",
+    )
+    PoolReservation.objects.update(valid_from=made.valid_from - DAY, valid_to=made.valid_from)
+    late = olga_at.post(url, {"valid_to": "", "note": "x"}, follow=True)
+    assert "it stays as it was" in words(late), "on the page, as its dialog is gone"
+    assert f'data-dialog="change-{made.pk}"' not in words(olga_at.get(page_of()))
+
+
+@pytest.mark.parametrize(
+    ("span", "field", "instead"),
+    [
+        (("2199-01-15T00:00", ""), "valid_from", "choose a start after that"),
+        (("", ""), "valid_to", "choose an end by then"),
+        (("", "2199-01-15T00:00"), "valid_to", "choose an end by then"),
+    ],
+)
+def test_an_overlap_is_refused_by_names_and_in_the_time_of_the_reader(
+    asked: dict[str, str], olga: User, olga_at: Client, span: tuple[str, str], field: str, instead: str
+) -> None:
+    User.objects.filter(pk=olga.pk).update(time_zone="America/New_York")
+    olga_at.post(page_of(), {**asked, "valid_from": LATER, "valid_to": "2199-02-01T00:00", "confirmed": "on"})
+    form = {**asked, "valid_from": span[0], "valid_to": span[1]}
+    refused = olga_at.post(page_of(), {**form, "confirmed": "on"})
+    ((at, (said,)),) = refused.context["form"].errors.items()
+    assert at == field
+    until = "Tue 1 Jan 2199, 00:00 to Fri 1 Feb 2199, 00:00"
+    named = f"H100 SXM 80 GB at ber-1 is reserved for Climate Physics from {until}"
+    assert said == f"{named}; {instead}, or end that reservation first."
+    assert f'id="id_{field}-help"' in words(olga_at.post(f"{page_of()}?check", form))
 
 
 def test_the_tenant_reads_that_it_is_reserved_for_others(

@@ -47,6 +47,9 @@ def test_it_is_looked_at_with_its_price_and_then_kept(olga_at: Client, as_olga: 
     looked = words(olga_at.post(LIST, ASKED))
     for said in ("Keep 2 ready in", "2 × h100.2", "10.00", "20.00", 'name="confirmed"'):
         assert said in looked, said
+    back = olga_at.post(LIST, {**ASKED, "back": "1"})
+    assert (back.status_code, "Keep 2 ready in" in words(back)) == (200, False)
+    assert back.context["form"]["name"].value() == ASKED["name"], "as it was filled in"
     assert not WarmPool.objects.exists()
     made_at = olga_at.post(LIST, {**ASKED, "confirmed": "on"})["Location"]
     made = WarmPool.objects.get()
@@ -106,6 +109,7 @@ def test_it_is_changed_and_ended_by_its_name(olga_at: Client, ada_at: Client) ->
     assert olga_at.post(here, changed)["Location"] == here
     late = olga_at.post(here, {**changed, "wanted": "5"})
     assert (late.status_code, "has changed since you read it" in words(late)) == (422, True)
+    assert "Read it again</a>" in words(late)
     row.refresh_from_db()
     assert (row.wanted, row.making_most, row.version) == (0, 3, 2)
     assert waits not in kept(row)

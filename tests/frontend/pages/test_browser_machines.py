@@ -12,7 +12,7 @@ from gpuaas.catalog.services.probe import site_probe
 from gpuaas.metering.models import Meter
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
-from gpuaas.workspaces.machines.models import Machine
+from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.services import MachineOrder, machine_order
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
@@ -228,4 +228,25 @@ def test_pages_of_machines_are_whole(
     page.goto(machine)
     page.get_by_role("button", name="Delete", exact=True).click()
     looked_at(page, size)
+    assert complaints == []
+
+
+def test_images_that_are_still_asked_for_appear_by_themselves(
+    chromium: Browser, address: str, alice: User, room: Workspace
+) -> None:
+    """What was typed meanwhile stays, and is answered with them."""
+    known = MachineLook.objects.get(workspace=room)
+    MachineLook.objects.filter(pk=known.pk).update(images=[], slow_at=None)
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/workspaces/{room.pk}/machines/new/")
+    page.locator("[name=name]").fill("second")
+    order = page.get_by_role("button", name="Order machine")
+    expect(page.locator("#images")).to_contain_text("Loading the site's images")
+    expect(page.locator("#images")).not_to_contain_text("Reload this page", use_inner_text=True)
+    expect(order).to_be_disabled()
+    MachineLook.objects.filter(pk=known.pk).update(images=known.images, slow_at=known.slow_at)
+    expect(page.locator("#images")).not_to_contain_text("Loading")
+    expect(page.get_by_label("Image")).to_have_value(known.images[0]["id"])
+    expect(page.locator("[name=name]")).to_have_value("second")
+    expect(order).to_be_enabled()
     assert complaints == []

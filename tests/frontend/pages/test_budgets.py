@@ -150,6 +150,9 @@ def test_a_spent_budget_blocks_is_shown_and_gives_way_when_raised(
     again = alice_at.post(of_project(project, "budget", stood.pk), changed)
     assert again.status_code == 422
     assert "has changed since you read it" in again.content.decode()
+    assert '<a class="btn btn-secondary btn-sm" href="">Read it again</a>' in again.content.decode()
+    tried = alice_at.post(f"{of_project(project, 'budget', stood.pk)}?check", changed).content.decode()
+    assert '<a href="">Read it again</a>' in tried
     home = alice_at.get(of_project(project, "home")).content.decode()
     assert "The budget stage is spent." not in home
 

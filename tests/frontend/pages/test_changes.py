@@ -3,6 +3,7 @@
 import re
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -19,8 +20,10 @@ from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
 from quotas.models import Limit
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
+from tests.clusters.stage import offered, order
+from tests.factories.quotas import limits_give
 from tests.frontend.markup import words
 from tests.workspaces.stage import ready, settle
 
@@ -100,7 +103,7 @@ def test_a_resize_that_would_be_refused_leaves_nothing_to_press(
     url = reverse("frontend:workspace_effect", args=[limited.slug, workspace.pk])
     for count, reason in (
         ("9", "exceeds the limit"),
-        ("x", "not complete yet"),
+        ("x", "Enter a whole number from 0 to 1,000."),
         ("0", "nothing would be left"),
     ):
         text = alice_at.post(url, {"count-h100.1": count, "storage_gib": "500"}).content.decode()
@@ -129,8 +132,8 @@ def test_what_is_out_of_bounds_is_said_beside_its_field_with_its_bounds(
     for url in (_url(workspace, "effect"), _url(workspace, "resize")):
         text = alice_at.post(url, sent).content.decode()
         assert sentence in text.partition(f'id="id_{name}-help"')[2].partition("</p>")[0]
-        assert text.count(sentence) == 1
-        assert "not complete yet" in text.partition('id="change-button"')[2]
+        assert text.count(sentence) == 2, "beside the field and beside the button"
+        assert sentence in text.partition('id="change-button"')[2]
     wide = alice_at.post(_url(workspace, "effect"), {"count-h100.1": "2", "storage_gib": "100000"})
     assert "Check your input" not in wide.content.decode(), "the bound of storage is its own"
 
@@ -258,3 +261,26 @@ def test_trying_again_tells_its_effect_before(alice_at: Client, workspace: Works
         assert said in text, said
     workspace.refresh_from_db()
     assert workspace.state == "failed"
+
+
+@pytest.mark.parametrize("kind", ["resize", "scale"])
+def test_what_has_changed_meanwhile_is_read_again(
+    alice_at: Client, as_alice: Actor, project: Project, limited: Project, workspace: Workspace, kind: str
+) -> None:
+    """While it is typed and when it is sent: the button says so, and a link leads to what it is now."""
+    row: Any = workspace
+    if kind == "scale":
+        offered(SYSTEM, workspace.site)
+        limits_give(project)
+        row = order(as_alice, project)
+    type(row).objects.filter(pk=row.pk).update(state="ready", version=7)
+    home = "workspaces" if kind == "resize" else "clusters"
+    at = f"/p/{limited.slug}/{home}/{row.pk}/"
+    sent = {"count-h100.1": "3", "storage_gib": "500", "pools.gpu": "1", "pools.small": "0"}
+    effect = f"{at}{kind}/effect/"
+    assert "Read it again" not in words(alice_at.post(effect, sent | {"version": "7"}))
+    for url in (effect, f"{at}{kind}/"):
+        answer = words(alice_at.post(url, sent | {"version": "6"}))
+        assert re.search(rf'href="{at}{kind}/"\s*>Read it again', answer)
+        button = answer.partition('id="change-button"')[2].partition('class="g-reason"')[2]
+        assert "has changed since you read it. Read it again, then decide." in button

@@ -61,6 +61,9 @@ def test_the_order_of_an_environment(
     assert charlie_at.post(f"{url}?check", order(room)).status_code == 404
     assert not Environment.objects.exists()
     assert alice_at.post(url, order(room)).status_code == 302
+    why, red = ask(alice_at, url, order(room))
+    assert list(red) == ["name"]
+    assert "already has an environment called" in why
 
 
 def test_a_clone_and_a_key_of_an_environment(

@@ -66,6 +66,7 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     stale = alice_at.post(mine, changed)
     assert stale.status_code == 422
     assert "has changed since you read it" in words(stale)
+    assert "Read it again</a>" in words(stale)
     alice_at.post(f"{mine}switch/", {})
     policy.refresh_from_db()
     assert not policy.enabled

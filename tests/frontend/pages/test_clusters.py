@@ -129,9 +129,12 @@ def test_what_is_typed_is_answered_field_by_field(alice_at: Client) -> None:
     assert "A lease must end in the future" in past
     assert "Available now" not in past
     alice_at.post(ORDER, POSTED)
-    taken = words(alice_at.post(f"{ORDER}answer/", POSTED))
-    assert "already has a cluster called" in taken
-    assert "Available now" not in taken
+    for form in (POSTED, POSTED | {"pools.gpu.count": "two"}):
+        taken = words(alice_at.post(f"{ORDER}answer/", form))
+        assert "already has a cluster called" in taken.partition('id="id_name-help"')[2].partition("</p>")[0]
+        assert "Available now" not in taken
+        assert "data-blocked" in taken
+        assert ": " in taken.partition('class="g-reason"')[2], "what is wrong, and in which field"
 
 
 @pytest.mark.usefixtures("template")
@@ -258,7 +261,7 @@ def test_accounts_on_the_machines_are_listed_with_their_people(
     ("posted", "said"),
     [
         ('{"releases": [', "This is not valid JSON"),
-        ("", "This is not valid JSON"),
+        ("", "Paste a document or choose its file."),
         ("[" * 50_000, "This is not valid JSON"),
         ("[]", "This must be a JSON object."),
         (json.dumps(document(releases=[])), "Releases: list 1 to 20 of them."),
@@ -332,7 +335,7 @@ def test_scaling_and_extending_say_what_they_cost_and_press_nothing_in_vain(
     Cluster.objects.filter(pk=cluster.pk).update(state="ready")
     at = f"{HOME}{cluster.pk}/"
     assert "Nothing has changed yet." in words(alice_at.get(f"{at}scale/"))
-    for count, reason in (("99", "outside the bounds of its pools"), ("x", "not complete yet")):
+    for count, reason in (("99", "outside the bounds of its pools"), ("x", "Enter a whole number.")):
         text = words(alice_at.post(f"{at}scale/effect/", {"pools.gpu": count, "pools.small": "0"}))
         button = text.partition('id="change-button"')[2]
         assert "data-blocked" in button

@@ -66,6 +66,10 @@ def test_an_order_is_checked_while_it_is_typed(alice_at: Client, room: Workspace
     assert '<p class="invalid-feedback" id="id_image-help" hx-swap-oob="true">' in wrong
     assert "id_volume_gib-help" not in wrong, "what the page does not show is not answered"
     assert not Machine.objects.exists()
+    alice_at.post(url("machine_new", room), ORDER)
+    taken = words(alice_at.post(url_, ORDER))
+    assert taken.startswith("Name: The workspace already has a machine called")
+    assert '<p class="invalid-feedback" id="id_name-help" hx-swap-oob="true">' in taken
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from gpuaas.core.errors import Invalid
 from quotas.models import PoolReservation
 from quotas.pools import (
     pool_guests,
+    pool_reservation_change,
     pool_reservation_end,
     pool_reservation_get_for,
     pool_reservations_for,
@@ -45,6 +46,11 @@ class PoolReservationInput(Input):
         required=False, allow_null=True, default=None, help_text="null: until somebody ends it."
     )
     note = TextOrEmpty(max_length=300)
+
+
+class PoolReservationPatchInput(Input):
+    note = Text(max_length=300, required=False, allow_blank=True)
+    valid_to = Instant(required=False, allow_null=True, help_text="null: until somebody ends it.")
 
 
 class PoolReservationEndInput(Input):
@@ -147,6 +153,19 @@ class PlatformPoolReservationView(PlatformView):
     @operation("platform_pool_reservation", "Get a reserved pool", answer=PoolReservationGuestsOutput)
     def get(self, request: Request, reservation: uuid.UUID) -> Response:
         """Returns the reservation with the other holders of GPUs of the pool."""
+        return shown(self.actor, reservation)
+
+    @operation(
+        "platform_pool_reservation_change",
+        "Change a reserved pool",
+        body=PoolReservationPatchInput,
+        answer=PoolReservationGuestsOutput,
+    )
+    def patch(self, request: Request, reservation: uuid.UUID) -> Response:
+        """Its note and its end. What is past stays: its start, and all of it once it has ended."""
+        row = pool_reservation_get_for(actor=self.actor, reservation_id=reservation)
+        asked = {"note": row.note, "valid_to": row.valid_to, **self.input(PoolReservationPatchInput)}
+        pool_reservation_change(actor=self.actor, reservation=row, **asked)
         return shown(self.actor, reservation)
 
 
