@@ -274,4 +274,4 @@ class VersionForm(Form):
 
 class HostsForm(VersionForm):
     about = "JSON: a list of hosts. A host that a cluster holds can be changed after it is released."
-    note = None
+    note = None  # type: ignore[assignment]  # takes the field away

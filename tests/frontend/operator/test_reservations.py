@@ -130,6 +130,9 @@ def test_its_note_and_its_end_are_changed_and_what_is_past_stays(
     assert f"{row.valid_to:%S}" == "07", "an end that was not touched stays to the second"
     assert signed_in(ada).post(url, {"note": "x"}).status_code == 403
     (first, last) = AuditEntry.objects.filter(action="pool.reservation.change").order_by("pk")
+    assert first.before is not None
+    assert first.after is not None
+    assert last.after is not None
     assert (first.before["note"], first.after["note"], last.after["note"]) == (
         "the big run",
         "the bigger run",
