@@ -5,7 +5,7 @@ being parametrized with a driver, is deep, and the back end is its room. The fas
 browser; both are deep too, but for the walks that WALKS names, so that a new test of them cannot slow everybody down by being
 forgotten. What takes long for another reason stands in LONG with that reason, and its room is its folder.
 
-`pytest path` runs whatever it names, of both tiers. The closing lines of `make test` count what it left to which room, and why.
+`pytest path` runs whatever it names, of both tiers; of a property that is the test of 25 examples, unless the other is named. The closing lines of `make test` count what it left to which room, and why.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ import pytest
 
 from tests.examples import MANY
 
-FAST, DEEP = "fast", "deep"
+FAST, DEEP, NAMED = "fast", "deep", "named"
 # Fixtures that start something for the tests that ask for them, and the room that this is; the first one asked for decides.
 # tests/architecture/test_suite.py finds a fixture that starts a lab and is not here.
 BACK_ENDS = {
@@ -161,8 +161,13 @@ IN_FAST = Place("", "")
 def place_of(item: pytest.Item) -> Place:
     params = getattr(getattr(item, "callspec", None), "params", {})
     place = placed(item.nodeid, asked_by(item), [params[name] for name in RIGS if name in params])
-    is_long = params.get("examples") == MANY and place == IN_FAST
+    is_long = _has_many(item) and place == IN_FAST
     return Place(_folder(item.nodeid, ""), PROPERTIES) if is_long else place
+
+
+def _has_many(item: pytest.Item) -> bool:
+    params: dict[str, object] = getattr(getattr(item, "callspec", None), "params", {})
+    return params.get("examples") == MANY
 
 
 def asked_by(item: pytest.Item) -> set[str]:
@@ -211,7 +216,9 @@ def _longest(nodeid: str) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--tier", choices=[FAST, DEEP, "all"], default="all", help="default: both")
+    parser.addoption(
+        "--tier", choices=[NAMED, FAST, DEEP, "all"], default=NAMED, help="default: both, with few examples"
+    )
     parser.addoption("--room", default="", help="of the deep tier alone: the tests of one room")
     parser.addoption(
         "--rooms", action="store_true", help="collect, and print how many tests each deep room has"
@@ -228,7 +235,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tier, room = config.getoption("tier"), config.getoption("room")
     places = {id(item): place_of(item) for item in items}
-    if tier != "all":
+    if tier == NAMED:
+        few = [item for item in items if not _has_many(item)]
+        config.hook.pytest_deselected(items=[item for item in items if few and _has_many(item)])
+        items[:] = few or items
+    elif tier != "all":
         left = [item for item in items if not _chosen(places[id(item)], tier, room)]
         config.stash[LEFT] = counted = Counter(
             (place.room, place.reason) for item in left if (place := places[id(item)]).tier != tier
