@@ -5,7 +5,8 @@ being parametrized with a driver, is deep, and the back end is its room. The fas
 browser; both are deep too, but for the walks that WALKS names, so that a new test of them cannot slow everybody down by being
 forgotten. What takes long for another reason stands in LONG with that reason, and its room is its folder.
 
-`pytest path` runs whatever it names, of both tiers; of a property that is the test of 25 examples, unless the other is named. The closing lines of `make test` count what it left to which room, and why.
+`pytest path` runs whatever it names, of both tiers; of a property that is the test of 25 examples, unless the other is named.
+The closing lines of `make test` count what it left to which room, and why.
 """
 
 from collections import Counter
