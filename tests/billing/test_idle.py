@@ -317,8 +317,8 @@ def test_what_cannot_be_reserved_is_refused_beside_its_field(
     wrong: tuple[tuple[str, dict[str, Any], str], ...] = (
         ("flavor", {"flavor": h100}, "class reserved"),
         ("valid_from", {"valid_from": NOON - timedelta(seconds=1)}, "now or later"),
-        ("valid_from", {"valid_from": NOON + timedelta(days=9)}, "reserved for climate"),
-        ("valid_from", {}, "reserved for climate"),
+        ("valid_from", {"valid_from": NOON + timedelta(days=9)}, "reserved for Climate Physics"),
+        ("valid_to", {}, "reserved for Climate Physics"),
         ("valid_to", {"valid_to": NOON}, "after it starts"),
     )
     for field, terms, said in wrong:
