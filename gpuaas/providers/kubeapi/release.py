@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
-from gpuaas.providers.kubeapi import access, ending, namespaces, why_terminating
+from gpuaas.providers.kubeapi import access, ending, namespaces, queues, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
 
 STEPS = (
@@ -25,7 +25,7 @@ OWNERS = (
     "/api/v1/{}/replicationcontrollers",
 )
 GRACE_SECONDS = 30
-# other kinds that a tenant can write, and so block with a finalizer
+# other kinds that a tenant can write, and so block with a finalizer; and those that Kueue makes for one
 HELD_UP = (
     "/api/v1/{}/configmaps",
     "/api/v1/{}/secrets",
@@ -33,6 +33,7 @@ HELD_UP = (
     "/api/v1/{}/persistentvolumeclaims",
     "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
     "/apis/policy/v1/{}/poddisruptionbudgets",
+    f"{queues.KUEUE}/{{}}/workloads",
 )
 
 
@@ -51,7 +52,7 @@ class Release:
         do = step_require(steps, step)
         found = self._found()
         if found is None:
-            return StepOutcome(done=True, detail="nothing of it is left at the site")
+            return queues.removed(self.api, self.ref)
         return do(found)
 
     def _found(self) -> Object | None:
@@ -97,7 +98,7 @@ class Release:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*OWNERS, *HELD_UP):
-            for each in self.api.items(collection.format(space)):
+            for each in self.api.items_if_known(collection.format(space)):
                 held = each["metadata"].get("finalizers") or []
                 own = [name for name in held if _is_of_kubernetes(name)]
                 if own != held:

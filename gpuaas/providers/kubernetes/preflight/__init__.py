@@ -8,7 +8,7 @@ from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.inventory.storage import CLASSES
-from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
+from gpuaas.providers.kubernetes.preflight import canary, platform, queues, rights, server
 from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -25,6 +25,7 @@ KINDS: tuple[Kind, ...] = (
     platform.STORAGE,
     platform.METRICS,
     platform.SCHEDULERS,
+    queues.KUEUE,
     server.HEARTBEATS,
 )
 _RIGHTS_FIRST = "Give the portal's credentials the rights that Permissions lists, then run the checks again."
@@ -63,6 +64,7 @@ def _tried_out(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
         (canary.QUOTA, canary.quota_acts),
         (canary.GUARDS, canary.guards_act),
         (canary.PINNING, canary.pinning_acts),
+        (queues.KUEUE, queues.kueue),
     ):
         if in_the_way:
             yield kind.unknown("NotTried", f"This could not be tested: {in_the_way}.", _RIGHTS_FIRST)

@@ -1,0 +1,30 @@
+"""`python -m deploy.lab.kueue up`: see README.md beside this file."""
+
+import argparse
+import sys
+
+from deploy.lab.cli import Cli, Options, env
+from deploy.lab.kueue.lab import DEFAULT_STATE_DIR, Lab
+
+
+def _up(lab: Lab, options: Options) -> None:
+    del options
+    lab.up()
+    env(lab)
+
+
+def _options(name: str, command: argparse.ArgumentParser) -> None:
+    """None besides those of all labs."""
+
+
+CLI = Cli(
+    module="deploy.lab.kueue",
+    make=lambda folder: Lab(state_dir=folder),
+    state_dir=DEFAULT_STATE_DIR,
+    does={"build": lambda lab, _: lab.build(), "up": _up},
+    options=_options,
+    example="kueue",
+)
+
+if __name__ == "__main__":
+    sys.exit(CLI.main())
