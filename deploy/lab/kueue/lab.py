@@ -67,6 +67,11 @@ class Lab(BaseLab):
         return self.cluster.kubeconfig
 
     @property
+    def controller_kubeconfig(self) -> Path:
+        """Kueue's own."""
+        return self.state_dir / "kueue.kubeconfig"
+
+    @property
     def kubectl(self) -> Path:
         return self.cluster.kubectl
 
@@ -120,7 +125,7 @@ class Lab(BaseLab):
         self._account(client)
         write_private(self.state_dir / "config.json", json.dumps(self._configuration(base)))
         environment = {
-            "KUBECONFIG": str(self.state_dir / "kueue.kubeconfig"),
+            "KUBECONFIG": str(self.controller_kubeconfig),
             "CERTIFICATES": str(self.state_dir / "certificates"),
         }
         command = [

@@ -8,7 +8,7 @@ import pytest
 
 from deploy.lab.kueue import Lab
 from gpuaas.core.errors import GpuaasError
-from gpuaas.providers.base import Change, WorkspaceSpec
+from gpuaas.providers.base import Change
 from gpuaas.providers.kubeapi import queues
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.preflight.rights import site_role
@@ -38,7 +38,9 @@ class QueueRoom(Room):
     def runs(self, name: str) -> Object:
         def look() -> Object | None:
             found = self.job(name)
-            return found if (found.get("status") or {}).get("active") and not found["spec"]["suspend"] else None
+            return (
+                found if (found.get("status") or {}).get("active") and not found["spec"]["suspend"] else None
+            )
 
         return until(look, f"{name} runs")
 
@@ -81,7 +83,9 @@ class QueueRoom(Room):
 
 
 def job(name: str, gpus: int = 1, labels: dict[str, str] = QUEUED, **spec: object) -> Object:
-    body = pod(name, {"cpu": "1", "memory": "1Gi", GPU: str(gpus)} if gpus else {"cpu": "1"})["spec"]
+    asked = {"cpu": "1", "memory": "1Gi", **({GPU: str(gpus)} if gpus else {})}
+    body = pod(name, asked)["spec"]
+    body["containers"][0]["resources"]["requests"] = asked
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -93,17 +97,19 @@ def job(name: str, gpus: int = 1, labels: dict[str, str] = QUEUED, **spec: objec
 Make = Callable[[], QueueRoom]
 
 
+def new_room(portal: PortalSite) -> QueueRoom:
+    spec, driver = make_spec(), portal.driver()
+    provision(driver, spec)
+    return QueueRoom(spec, driver, portal.api(), Api(kubeconfig(driver, spec)))
+
+
 @pytest.fixture
 def make(portal: PortalSite) -> Iterator[Make]:
     made: list[QueueRoom] = []
 
     def room() -> QueueRoom:
-        spec: WorkspaceSpec = make_spec()
-        driver = portal.driver()
-        provision(driver, spec)
-        found = QueueRoom(spec, driver, portal.api(), Api(kubeconfig(driver, spec)))
-        made.append(found)
-        return found
+        made.append(new_room(portal))
+        return made[-1]
 
     yield room
     for each in made:

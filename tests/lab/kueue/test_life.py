@@ -68,9 +68,7 @@ def test_it_follows_a_resize(room: QueueRoom) -> None:
         room.runs(name)
     room.queue_job("three")
     room.waits("three")
-    larger = room.carry_out(
-        Change.RESIZE, gpus=(GpuAmount(H100.resource_name, 3, H100.selector),), vcpus=48
-    )
+    larger = room.carry_out(Change.RESIZE, gpus=(GpuAmount(H100.resource_name, 3, H100.selector),), vcpus=48)
     assert (larger.quotas[GPU], larger.quotas["cpu"]) == ("3", "48")
     room.runs("three")
 
@@ -86,15 +84,18 @@ def test_what_it_queues_stops_and_goes_on_with_the_workspace(room: QueueRoom) ->
     assert not room.admin.items(room.path("pods"))
     assert not drifted(asleep)
     room.carry_out(Change.RESUME)
-    room.runs("one")
-    assert room.job("two")["spec"]["suspend"] is True
+    # which of them is Kueue's choice: to it one has come back to the end of the queue
+    until(
+        lambda: {name for name in ("one", "two") if not room.job(name)["spec"]["suspend"]}, "one runs again"
+    )
+    assert len({name for name in ("one", "two") if room.job(name)["spec"]["suspend"]}) == 1
 
 
 def test_a_kueue_that_is_away_keeps_nobody_from_suspending(room: QueueRoom, kueue_lab: Lab) -> None:
     kueue_lab.stop_program("kueue", kill=True)
     try:
         asleep = room.carry_out(Change.SUSPEND, gpus=(), vcpus=0, memory_gib=0, suspended=True)
-        assert hard(asleep)[f"requests.{GPU}"] == "0"
+        assert hard(asleep)["requests.cpu"] == "0"
         assert not drifted(asleep)
     finally:
         kueue_lab.up()

@@ -73,8 +73,9 @@ def _queued(site: Site) -> Object:
             "oldLabels": "variables.old.?metadata.?labels.orValue({})",
         },
         rules=(
-            *(Rule(expression, _SAYS) for expression in known),
+            # a job without labels gets those of its template, so what is taken off is looked for first
             *_KEPT,
+            *(Rule(expression, _SAYS) for expression in known),
         ),
     )
 
@@ -85,6 +86,12 @@ _SAYS = (
     "or a StatefulSet, queue a Job with parallelism"
 )
 _KEPT = (
+    Rule(
+        f"!('{_KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
+        ".orValue(variables.inner.spec).?containers.orValue([]).all(c, ['cpu', 'memory', 'ephemeral-storage'].all(name, "
+        "!(name in c.?resources.?limits.orValue({})) || name in c.?resources.?requests.orValue({})))",
+        "Kueue counts what a container requests, not its limits: state the same names in resources.requests",
+    ),
     Rule(
         f"variables.oldLabels.all(key, !key.startsWith('{_KEY}') || key in {_FREE} || "
         "object.metadata.?labels[?key].orValue('') == variables.oldLabels[key])",
