@@ -13,8 +13,8 @@ from deploy.lab.base import BaseLab
 from deploy.lab.cluster_api import Lab as ClusterApiLab
 from deploy.lab.holds import OWNER
 from deploy.lab.kubernetes import Lab
-from deploy.lab.leftovers import leftovers, of_lab
 from deploy.lab.kueue import Lab as KueueLab
+from deploy.lab.leftovers import leftovers, of_lab
 from deploy.lab.node import Lab as NodeLab
 from deploy.lab.openstack import Lab as OpenStackLab
 from deploy.lab.owners import orphans_end

@@ -21,7 +21,7 @@ CLI = Cli(
     module="deploy.lab.kueue",
     make=lambda folder: Lab(state_dir=folder),
     state_dir=DEFAULT_STATE_DIR,
-    does={"build": lambda lab, _: lab.build(), "up": _up},
+    does={"build": lambda lab, _: lab.build(), "up": _up, "env": lambda lab, _: env(lab)},
     options=_options,
     example="kueue",
 )
