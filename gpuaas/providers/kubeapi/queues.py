@@ -26,6 +26,43 @@ def served(api: Api) -> bool:
     return api.find(KUEUE) is not None
 
 
+def labels_in(api: Api, namespace: str) -> dict[str, str]:
+    """Of what the portal starts in a workspace, so that Kueue counts it like what members queue; none without a queue."""
+    found = api.find(f"{KUEUE}/namespaces/{namespace}/localqueues/{names.QUEUE}")
+    return {LABEL: names.QUEUE} if found is not None else {}
+
+
+def waits_for(api: Api, job: Object) -> str:
+    """Its place in the queue of its workspace, and why Kueue has not admitted it, in Kueue's words."""
+    meta = job["metadata"]
+    pending = sorted(
+        filter(_is_pending, api.items(f"{KUEUE}/namespaces/{meta['namespace']}/workloads")),
+        key=lambda each: (-int(each["spec"].get("priority") or 0), _since(each)),
+    )
+    for at, each in enumerate(pending, start=1):
+        if any(owner["uid"] == meta["uid"] for owner in each["metadata"].get("ownerReferences") or []):
+            words = str(_condition(each, "QuotaReserved").get("message", "")) or "it has just come"
+            return f"Kueue lets it wait, number {at} of {len(pending)} in its queue: {words}"
+    return "it waits for Kueue"
+
+
+def _is_pending(workload: Object) -> bool:
+    over = any(_condition(workload, kind).get("status") == "True" for kind in ("QuotaReserved", "Finished"))
+    return not over and bool(workload["spec"].get("active", True))
+
+
+def _since(workload: Object) -> str:
+    """When it came into the queue, for the last time."""
+    evicted = _condition(workload, "Evicted")
+    came = str(evicted.get("lastTransitionTime", "")) if evicted.get("status") == "True" else ""
+    return came or str(workload["metadata"]["creationTimestamp"])
+
+
+def _condition(workload: Object, kind: str) -> Object:
+    found = (workload.get("status") or {}).get("conditions") or []
+    return next((each for each in found if each["type"] == kind), {})
+
+
 def ensure(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> None:
     """`hard`: of the quota. Raises what the site answers, and Permanent where it has a ClusterQueue of this name already."""
     found = api.find(f"{CLUSTER_QUEUES}/{spec.external_name}")
