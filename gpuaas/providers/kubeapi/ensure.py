@@ -6,7 +6,7 @@ Their order matters: the limits are in place and confirmed before anybody gets a
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpuaas.core.errors import GpuaasError, NotFound
+from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec, step_require
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces, queues
@@ -76,8 +76,8 @@ class Ensure:
         try:
             if queues.served(self.api):
                 queues.ensure(self.api, self.spec, self._wanted_quota()["spec"]["hard"])
-        except GpuaasError:
-            if not self.spec.suspended:
+        except GpuaasError as error:
+            if not self.spec.suspended and not isinstance(error, Unauthorized):
                 raise
 
     def _limits(self) -> StepOutcome:

@@ -2,13 +2,15 @@
 pool of nodes, and a LocalQueue by which members use it.
 
 They divide what was bought and keep nobody from more: that is the quota's part, whatever Kueue does. So they never borrow.
+
+A site where the portal has no rights to them yet counts as one without Kueue; the check of its permissions says so.
 """
 
 import hashlib
 import re
 from collections.abc import Mapping
 
-from gpuaas.core.errors import GpuaasError, Permanent
+from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import Difference, GpuAmount, StepOutcome, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.kubeapi import ending, manifests, names, namespaces, objects
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -26,17 +28,31 @@ def served(api: Api) -> bool:
     return api.find(KUEUE) is not None
 
 
+def _find(api: Api, path: str) -> Object | None:
+    try:
+        return api.find(path)
+    except Unauthorized:
+        return None
+
+
 def labels_in(api: Api, namespace: str) -> dict[str, str]:
     """Of what the portal starts in a workspace, so that Kueue counts it like what members queue; none without a queue."""
-    found = api.find(f"{KUEUE}/namespaces/{namespace}/localqueues/{names.QUEUE}")
+    found = _find(api, f"{KUEUE}/namespaces/{namespace}/localqueues/{names.QUEUE}")
     return {LABEL: names.QUEUE} if found is not None else {}
+
+
+def workloads(api: Api, namespace: str) -> list[Object]:
+    try:
+        return api.items(f"{KUEUE}/namespaces/{namespace}/workloads")
+    except (NotFound, Unauthorized):
+        return []
 
 
 def waits_for(api: Api, job: Object) -> str:
     """Its place in the queue of its workspace, and why Kueue has not admitted it, in Kueue's words."""
     meta = job["metadata"]
     pending = sorted(
-        filter(_is_pending, api.items(f"{KUEUE}/namespaces/{meta['namespace']}/workloads")),
+        filter(_is_pending, workloads(api, meta["namespace"])),
         key=lambda each: (-int(each["spec"].get("priority") or 0), _since(each)),
     )
     for at, each in enumerate(pending, start=1):
@@ -89,7 +105,7 @@ def differences(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> list[
 def removed(api: Api, ref: WorkspaceRef) -> StepOutcome:
     """Of a workspace whose namespace is gone, so that nothing uses it; its flavors are the site's and stay."""
     path = f"{CLUSTER_QUEUES}/{ref.external_name}"
-    found = api.find(path)
+    found = _find(api, path)
     if found is None or not namespaces.is_ours(found, ref.id):
         return StepOutcome(done=True, detail="nothing of it is left at the site")
     if "deletionTimestamp" not in found["metadata"]:

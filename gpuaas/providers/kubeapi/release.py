@@ -25,7 +25,7 @@ OWNERS = (
     "/api/v1/{}/replicationcontrollers",
 )
 GRACE_SECONDS = 30
-# other kinds that a tenant can write, and so block with a finalizer; and those that Kueue makes for one
+# other kinds that a tenant can write, and so block with a finalizer
 HELD_UP = (
     "/api/v1/{}/configmaps",
     "/api/v1/{}/secrets",
@@ -33,7 +33,6 @@ HELD_UP = (
     "/api/v1/{}/persistentvolumeclaims",
     "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
     "/apis/policy/v1/{}/poddisruptionbudgets",
-    f"{queues.KUEUE}/{{}}/workloads",
 )
 
 
@@ -98,12 +97,17 @@ class Release:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*OWNERS, *HELD_UP):
-            for each in self.api.items_if_known(collection.format(space)):
-                held = each["metadata"].get("finalizers") or []
-                own = [name for name in held if _is_of_kubernetes(name)]
-                if own != held:
-                    change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
-                    self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
+            self._let_go(collection.format(space), self.api.items(collection.format(space)))
+        workloads = queues.workloads(self.api, self.ref.external_name)
+        self._let_go(f"{queues.KUEUE}/{space}/workloads", workloads)
+
+    def _let_go(self, collection: str, found: list[Object]) -> None:
+        for each in found:
+            held = each["metadata"].get("finalizers") or []
+            own = [name for name in held if _is_of_kubernetes(name)]
+            if own != held:
+                change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
+                self.api.merge(f"{collection}/{each['metadata']['name']}", change)
 
 
 def _is_of_kubernetes(finalizer: str) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def portal(kueue_lab: Lab) -> PortalSite:
 
 @dataclass(frozen=True)
 class QueueRoom(Room):
-    def queue_job(self, name: str, gpus: int = 1, **changes: object) -> Object:
+    def queue_job(self, name: str, gpus: int = 1, **changes: Any) -> Object:
         return self.tenant.create(self.path("jobs", JOBS), job(name, gpus, **changes))
 
     def job(self, name: str) -> Object:
@@ -82,7 +83,7 @@ class QueueRoom(Room):
         return made
 
 
-def job(name: str, gpus: int = 1, labels: dict[str, str] = QUEUED, **spec: object) -> Object:
+def job(name: str, gpus: int = 1, labels: dict[str, str] = QUEUED, **spec: Any) -> Object:
     asked = {"cpu": "1", "memory": "1Gi", **({GPU: str(gpus)} if gpus else {})}
     body = pod(name, asked)["spec"]
     body["containers"][0]["resources"]["requests"] = asked

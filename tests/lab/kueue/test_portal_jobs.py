@@ -17,6 +17,7 @@ def spec_of(room: QueueRoom, **changes: object) -> JobSpec:
         name=f"job-{made.hex[-8:]}-train",
         workspace=room.ref,
         image="lab.gpuaas.io/busybox:1",
+        command=("sh", "-c", "sleep 86400"),
         vcpus=1,
         memory_gib=1,
         user=1000,

@@ -157,7 +157,7 @@ def test_who_starts_what_waits(room: QueueRoom) -> None:
     assert "Kueue starts the job" in refused(lambda: room.tenant.merge(path, {"spec": {"suspend": False}}))
     with held(room):
         room.tenant.create(room.path("pods"), queued_pod("three"))
-        gates = {"spec": {"schedulingGates": []}}
+        gates: Object = {"spec": {"schedulingGates": []}}
         refused(lambda: room.tenant.merge(f"{room.path('pods')}/three", gates))
 
 

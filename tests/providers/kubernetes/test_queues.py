@@ -5,9 +5,9 @@ from typing import Any, cast
 import pytest
 
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import Unavailable
+from gpuaas.core.errors import Unauthorized, Unavailable
 from gpuaas.providers.base import GpuAmount
-from gpuaas.providers.kubeapi import manifests, queues
+from gpuaas.providers.kubeapi import ensure, manifests, queues
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.preflight.queues import kueue, version
 from tests.providers.kubernetes.conftest import H100, make_spec
@@ -68,6 +68,30 @@ def test_a_suspended_one_is_stopped_and_empty() -> None:
     queue = next(body for name, body in found.items() if name.startswith("ClusterQueue/"))
     assert queue["spec"]["stopPolicy"] == "HoldAndDrain"
     assert {groups(found)["gpuaas"][name] for name in ("cpu", "pods")} == {"0"}
+
+
+class Closed:
+    """A site with Kueue, where the portal's account has no rights to it yet."""
+
+    def find(self, path: str) -> Object:
+        if path == queues.KUEUE:
+            return {}
+        raise Unauthorized("the portal's credentials lack a right at the site")
+
+    items = find
+
+    def items_if_known(self, path: str) -> list[Object]:
+        return []
+
+
+def test_without_rights_a_site_is_as_one_without_kueue() -> None:
+    """Its operator has not applied the role anew; what runs there is started, suspended and deleted as before."""
+    api, spec = cast("Api", Closed()), make_spec()
+    assert queues.labels_in(api, spec.external_name) == {}
+    assert queues.workloads(api, spec.external_name) == []
+    assert queues.removed(api, spec.ref).done
+    assert queues.differences(api, spec, {}) == []
+    ensure.Ensure(api, spec)._queue()
 
 
 class Played:
