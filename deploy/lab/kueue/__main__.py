@@ -3,14 +3,8 @@
 import argparse
 import sys
 
-from deploy.lab.cli import Cli, Options, env
+from deploy.lab.cli import Cli, Options, env, up
 from deploy.lab.kueue.lab import DEFAULT_STATE_DIR, Lab
-
-
-def _up(lab: Lab, options: Options) -> None:
-    del options
-    lab.up()
-    env(lab)
 
 
 def _options(name: str, command: argparse.ArgumentParser) -> None:
@@ -21,7 +15,7 @@ CLI = Cli(
     module="deploy.lab.kueue",
     make=lambda folder: Lab(state_dir=folder),
     state_dir=DEFAULT_STATE_DIR,
-    does={"build": lambda lab, _: lab.build(), "up": _up, "env": lambda lab, _: env(lab)},
+    does={"build": lambda lab, _: lab.build(), "up": lambda lab, _: up(lab), "env": lambda lab, _: env(lab)},
     options=_options,
     example="kueue",
 )

@@ -1,6 +1,5 @@
 """One control plane with Kueue: started, brought back, interrupted on purpose, and stopped."""
 
-import http.client
 import json
 import shutil
 from functools import partial
@@ -8,7 +7,7 @@ from pathlib import Path
 
 from deploy.lab.base import BaseLab, print_report
 from deploy.lab.cluster_api import install
-from deploy.lab.cluster_api.controllers import insist
+from deploy.lab.cluster_api.controllers import healthy, insist
 from deploy.lab.cluster_api.programs import Pins, Programs
 from deploy.lab.cluster_api.settings import Controller
 from deploy.lab.errors import LabError
@@ -32,7 +31,6 @@ NAMESPACE = "kueue-system"
 # Kueue is nobody's member and no portal: the guards of workspaces judge what it writes, as at a real site
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
 GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
-RBAC = "/apis/rbac.authorization.k8s.io/v1"
 FRAMEWORKS = ("batch/job", "pod", "deployment", "statefulset")
 
 
@@ -134,7 +132,7 @@ class Lab(BaseLab):
             "--zap-log-level=2",
         ]
         self._process.start(command, environment)
-        wait_until(partial(_healthy, base + 1), "it is not ready", [self._process])
+        wait_until(partial(healthy, base + 1), "it is not ready", [self._process])
         insist(partial(install.webhooks_install, client, KUEUE.name, found, url, keys / "ca.crt"))
 
     def _account(self, client: Client) -> None:
@@ -156,7 +154,7 @@ class Lab(BaseLab):
             },
             "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ACCOUNT}],
         }
-        client.apply(f"{RBAC}/clusterrolebindings", binding)
+        client.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
 
     def _configuration(self, base: int) -> dict[str, object]:
         return {
@@ -170,12 +168,3 @@ class Lab(BaseLab):
             "integrations": {"frameworks": list(FRAMEWORKS)},
             "featureGates": {"VisibilityOnDemand": False},
         }
-
-
-def _healthy(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        return connection.getresponse().status == 200
-    finally:
-        connection.close()

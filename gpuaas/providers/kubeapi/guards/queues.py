@@ -4,7 +4,7 @@ They act at sites without Kueue as well, so that it may come at any time. What r
 """
 
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
+from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
 
 QUEUED = "gpuaas-queued"
@@ -12,7 +12,6 @@ QUEUES = "gpuaas-queues"
 WORKLOADS = "gpuaas-workloads"
 
 _KEY = "kueue.x-k8s.io/"
-_WRITTEN = ["CREATE", "UPDATE"]
 # what a member may say to Kueue, and what its own webhooks have added before the rules see it
 _LABELS = cel_list(
     [f"{_KEY}{name}" for name in ("queue-name", "priority-class", "max-exec-time-seconds", "managed")]
@@ -59,9 +58,9 @@ def _queued(site: Site) -> Object:
     return validating(
         QUEUED,
         [
-            resources("", "pods pods/resize podtemplates replicationcontrollers", _WRITTEN),
-            resources("apps", "deployments replicasets statefulsets", _WRITTEN),
-            resources("batch", "jobs cronjobs", _WRITTEN),
+            resources("", "pods pods/resize podtemplates replicationcontrollers", WRITTEN),
+            resources("apps", "deployments replicasets statefulsets", WRITTEN),
+            resources("batch", "jobs cronjobs", WRITTEN),
         ],
         conditions={"in-a-workspace": site.in_workspace, "by-members": site.members},
         variables={
@@ -149,7 +148,7 @@ def _workloads(site: Site) -> Object:
     """Whoever makes them, and from whatever: amounts below zero, and sums that no number holds, would be room in the queue."""
     return validating(
         WORKLOADS,
-        [resources("kueue.x-k8s.io", "workloads", _WRITTEN)],
+        [resources("kueue.x-k8s.io", "workloads", WRITTEN)],
         conditions={
             "in-a-workspace": site.in_workspace,
             "new": "request.operation == 'CREATE' || object.spec != oldObject.spec",
