@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from deploy.lab.cli import Cli, Options, env, up
+from deploy.lab.cli import Cli, env, up
 from deploy.lab.kueue.lab import DEFAULT_STATE_DIR, Lab
 
 

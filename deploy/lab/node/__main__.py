@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from deploy.lab.cli import PROGRAMS, Cli, Options, env, up
+from deploy.lab.cli import PROGRAMS, Cli, env, up
 from deploy.lab.node.lab import Lab
 from deploy.lab.node.settings import DEFAULT_STATE_DIR
 
