@@ -145,7 +145,7 @@ _AMOUNTS = "[{}].all(found, found.all(amounts, amounts.all(name, {})))".format(
 
 
 def _workloads(site: Site) -> Object:
-    """Whoever makes them, and from whatever: amounts below zero, and sums that no number holds, would be room in the queue."""
+    """From every source, Kueue among them: amounts below zero, and sums that no number holds, would be room in the queue."""
     return validating(
         WORKLOADS,
         [resources("kueue.x-k8s.io", "workloads", WRITTEN)],
