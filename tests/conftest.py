@@ -34,6 +34,7 @@ pytest_plugins = [
     "tests.lab.openstack.fixtures",
     "tests.lab.cluster_api.fixtures",
     "tests.lab.virtual.fixtures",
+    "tests.lab.kueue.fixtures",
     "tests.lab.node.fixtures",
     "tests.lab.cluster_api.tenancy",
 ]

@@ -30,6 +30,7 @@ BACK_ENDS = {
     "own_openstack_lab": "openstack",
     "openstack_lab": "openstack",
     "virtual_lab": "vcluster",
+    "kueue_lab": "kueue",
     "node_lab": "node",
     "bare_metal_lab": "bare-metal",
     "hub": "bare-metal",
@@ -130,6 +131,7 @@ LONG = {
 # Folders of one back end: their room, where no fixture says another.
 FOLDERS = {
     "tests/lab/cluster_api/": "cluster-api",
+    "tests/lab/kueue/": "kueue",
     "tests/lab/node/": "node",
     "tests/lab/openstack/": "openstack",
     "tests/lab/": "kubernetes",

@@ -39,6 +39,10 @@ class OfKubernetes(Protocol):
     def kubectl(self) -> Path: ...
 
 
+class Startable(OfKubernetes, Protocol):
+    def up(self) -> None: ...
+
+
 class AnyLab(Protocol):
     def status(self) -> list[ProgramStatus]: ...
 
@@ -143,3 +147,9 @@ def env(lab: OfKubernetes) -> None:
         raise LabError(f"there is no lab in {lab.state_dir}; `up` makes one")
     print(f"export KUBECONFIG={shlex.quote(str(lab.kubeconfig))}")
     print(f"export KUBECTL={shlex.quote(str(lab.kubectl))}")
+
+
+def up(lab: Startable) -> None:
+    """Starts it, and ends with the lines that a client needs."""
+    lab.up()
+    env(lab)

@@ -13,12 +13,14 @@ from deploy.lab.base import BaseLab
 from deploy.lab.cluster_api import Lab as ClusterApiLab
 from deploy.lab.holds import OWNER
 from deploy.lab.kubernetes import Lab
+from deploy.lab.kueue import Lab as KueueLab
 from deploy.lab.leftovers import leftovers, of_lab
 from deploy.lab.node import Lab as NodeLab
 from deploy.lab.openstack import Lab as OpenStackLab
 from deploy.lab.owners import orphans_end
 from tests.lab import fixtures
 from tests.lab.cluster_api import fixtures as cluster_api
+from tests.lab.kueue import fixtures as kueue
 from tests.lab.node import fixtures as node
 from tests.lab.openstack import fixtures as openstack
 from tests.lab.virtual import fixtures as virtual
@@ -36,6 +38,7 @@ def _shared() -> Iterator[BaseLab]:
     for state_dir in itertools.takewhile(Path.exists, openstack.state_dirs()):
         yield OpenStackLab(state_dir=state_dir)
     yield Lab(state_dir=virtual.STATE_DIR)
+    yield KueueLab(state_dir=kueue.STATE_DIR)
     yield NodeLab(state_dir=node.STATE_DIR)
     # a run with a suffix leaves it to others; its clusters live in memory, so none of them is of use to the next run
     if not os.environ.get("GPUAAS_LAB_SUFFIX"):

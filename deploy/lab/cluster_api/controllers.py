@@ -49,7 +49,7 @@ class Controllers:
         for one in missing:
             self.processes[one.name].start(self._command(one, base), environment)
         for one in missing:
-            self.wait(one.name, partial(_healthy, base + one.ports[1]), "it is not ready")
+            self.wait(one.name, partial(healthy, base + one.ports[1]), "it is not ready")
 
     def stop(self) -> None:
         for process in reversed(self.processes.values()):
@@ -92,7 +92,7 @@ def insist(action: Callable[[], None]) -> None:
             return
 
 
-def _healthy(port: int) -> bool:
+def healthy(port: int) -> bool:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request("GET", "/readyz")

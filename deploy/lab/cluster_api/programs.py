@@ -57,27 +57,33 @@ class Programs:
             return
         if not shutil.which("go"):
             raise LabError(
-                "no Go toolchain to build Cluster API: install Go 1.26 or newer (https://go.dev/dl)"
+                "no Go toolchain to build the controllers: install Go 1.26 or newer (https://go.dev/dl)"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
         with locked(
             self.folder / ".lock",
             limit=BUILD_LIMIT_S,
-            waiting=lambda: report("another start is building Cluster API"),
+            waiting=lambda: report("another start is building the controllers"),
         ):
             for controller in self.missing():
                 self._build(controller, report)
 
     def _build(self, controller: Controller, report: Report) -> None:
-        report(f"building Cluster API's {controller.name}; this takes some minutes on 2 cores")
+        report(f"building {controller.name}; this takes some minutes on 2 cores")
         new = self.folder / f".{controller.name}.new"
-        run_build(["-ldflags", "-s -w", "-o", str(new)], [controller.package], self.pins.folder, report)
+        flags = ["-ldflags", "-s -w", *self.flags(controller), "-o", str(new)]
+        run_build(flags, [controller.package], self.pins.folder, report)
         found = manifests_of(self.source_of(controller.module) / controller.config)
         for module, file in self.pins.foreign:
             found["types"] += list(yaml.safe_load_all((self.source_of(module) / file).read_text()))
         write_private(self.manifests(controller), json.dumps(found))
         new.replace(self.path(controller))
         report(f"built {controller.name}")
+
+    def flags(self, controller: Controller) -> list[str]:
+        """Of its build, besides those of all."""
+        del controller
+        return []
 
     def source_of(self, module: str) -> Path:
         return Path(go("list", "-m", "-f", "{{.Dir}}", module, folder=self.pins.folder, limit=600).strip())

@@ -3,15 +3,9 @@
 import argparse
 import sys
 
-from deploy.lab.cli import PROGRAMS, Cli, Options, env
+from deploy.lab.cli import PROGRAMS, Cli, env, up
 from deploy.lab.node.lab import Lab
 from deploy.lab.node.settings import DEFAULT_STATE_DIR
-
-
-def _up(lab: Lab, options: Options) -> None:
-    del options
-    lab.up()
-    env(lab)
 
 
 def _options(name: str, command: argparse.ArgumentParser) -> None:
@@ -22,7 +16,7 @@ CLI = Cli(
     module="deploy.lab.node",
     make=lambda folder: Lab(state_dir=folder),
     state_dir=DEFAULT_STATE_DIR,
-    does={**PROGRAMS, "up": _up, "env": lambda lab, _: env(lab)},
+    does={**PROGRAMS, "up": lambda lab, _: up(lab), "env": lambda lab, _: env(lab)},
     options=_options,
     example="kubelet, containerd or apiserver",
 )

@@ -6,10 +6,10 @@ Their order matters: the limits are in place and confirmed before anybody gets a
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec, step_require
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces
+from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces, queues
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.managed_objects import ManagedObjects
 from gpuaas.providers.kubeapi.objects import put
@@ -67,8 +67,18 @@ class Ensure:
     def _quota(self) -> StepOutcome:
         """One object: a second one would let racing pods through."""
         self._match(managed_objects.quotas(self.spec, self._classes(), self.openings))
+        self._queue()
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
+
+    def _queue(self) -> None:
+        """After the quota, which holds without it: a Kueue that does not answer keeps nobody from suspending."""
+        try:
+            if queues.served(self.api):
+                queues.ensure(self.api, self.spec, self._wanted_quota()["spec"]["hard"])
+        except GpuaasError as error:
+            if not self.spec.suspended and not isinstance(error, Unauthorized):
+                raise
 
     def _limits(self) -> StepOutcome:
         self._match(managed_objects.limits(self.spec))

@@ -180,10 +180,15 @@ def _counts(spec: WorkspaceSpec, device_classes: Mapping[str, str]) -> dict[str,
     closed += [names.quota_keys(name, each) for each, name in device_classes.items()]
     counts = {key: 0 for keys in closed for key in keys}
     for gpu in spec.gpus:
-        charged = [names.quota_keys(gpu.resource_name, _class(gpu)), *map(names.quota_keys, gpu.also)]
-        for key in {key for keys in charged for key in keys}:
+        for key in charged(gpu):
             counts[key] = counts.get(key, 0) + _whole(gpu)
     return counts
+
+
+def charged(gpu: GpuAmount) -> set[str]:
+    """The keys of the quota to which the site charges it."""
+    found = [names.quota_keys(gpu.resource_name, _class(gpu)), *map(names.quota_keys, gpu.also)]
+    return {key for keys in found for key in keys}
 
 
 def _class(gpu: GpuAmount) -> str:

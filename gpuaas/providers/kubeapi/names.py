@@ -64,6 +64,7 @@ PLUGIN_WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 GPU_TAINT = "nvidia.com/gpu"
 QUOTA = "gpuaas"
 LIMITS = "gpuaas"
+QUEUE = "gpuaas"  # the LocalQueue of a workspace, at a site with Kueue
 CLUSTER_ROLE = "gpuaas-workspace-{role}"
 ROLES = ("admin", "edit", "view")
 

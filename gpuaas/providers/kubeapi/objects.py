@@ -25,6 +25,9 @@ EXACT: dict[str, tuple[str, ...]] = {
     "ValidatingAdmissionPolicyBinding": ("spec",),
     "MutatingAdmissionPolicy": ("spec",),
     "MutatingAdmissionPolicyBinding": ("spec",),
+    "ClusterQueue": ("spec",),
+    "LocalQueue": ("spec",),
+    "ResourceFlavor": ("spec",),
 }
 # updated by the site with every change
 _NOISE = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")

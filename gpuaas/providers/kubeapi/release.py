@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
-from gpuaas.providers.kubeapi import access, ending, namespaces, why_terminating
+from gpuaas.providers.kubeapi import access, ending, namespaces, queues, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
 
 STEPS = (
@@ -51,7 +51,7 @@ class Release:
         do = step_require(steps, step)
         found = self._found()
         if found is None:
-            return StepOutcome(done=True, detail="nothing of it is left at the site")
+            return queues.removed(self.api, self.ref)
         return do(found)
 
     def _found(self) -> Object | None:
@@ -97,12 +97,17 @@ class Release:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*OWNERS, *HELD_UP):
-            for each in self.api.items(collection.format(space)):
-                held = each["metadata"].get("finalizers") or []
-                own = [name for name in held if _is_of_kubernetes(name)]
-                if own != held:
-                    change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
-                    self.api.merge(f"{collection.format(space)}/{each['metadata']['name']}", change)
+            self._let_go(collection.format(space), self.api.items(collection.format(space)))
+        workloads = queues.workloads(self.api, self.ref.external_name)
+        self._let_go(f"{queues.KUEUE}/{space}/workloads", workloads)
+
+    def _let_go(self, collection: str, found: list[Object]) -> None:
+        for each in found:
+            held = each["metadata"].get("finalizers") or []
+            own = [name for name in held if _is_of_kubernetes(name)]
+            if own != held:
+                change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
+                self.api.merge(f"{collection}/{each['metadata']['name']}", change)
 
 
 def _is_of_kubernetes(finalizer: str) -> bool:

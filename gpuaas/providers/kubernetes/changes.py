@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from gpuaas.core.errors import NotFound, Permanent, Unauthorized
 from gpuaas.providers.base import SiteChange
-from gpuaas.providers.kubeapi import guards, namespaces, objects
+from gpuaas.providers.kubeapi import guards, namespaces, objects, queues
 from gpuaas.providers.kubeapi.client import Api, Expired, Object
 from gpuaas.providers.kubeapi.guards.kinds import mutating
 from gpuaas.providers.kubeapi.guards.writing import OURS
@@ -48,6 +48,8 @@ KINDS = (
     Kind(guards.BINDINGS, site_wide=True),
     Kind(mutating("v1"), site_wide=True, optional=True),
     Kind(mutating("v1", bindings=True), site_wide=True, optional=True),
+    Kind(queues.CLUSTER_QUEUES, optional=True),  # named as their namespaces
+    Kind(f"{queues.KUEUE}/localqueues", optional=True),
     Kind("/api/v1/nodes", "", site_wide=True),
     Kind("/apis/resource.k8s.io/v1/deviceclasses", "", site_wide=True, optional=True),
     Kind("/apis/resource.k8s.io/v1/resourceslices", "", site_wide=True, optional=True),

@@ -1,10 +1,10 @@
 """What `ensure` would change in a namespace now, and who changed it. Writes nothing.
 
-Bounded: six reads for a workspace without drift, and one dry run for each object that seems to differ.
+Bounded: seven reads for a workspace without drift (at a site with Kueue four more), and one dry run for each object that seems to differ.
 """
 
 from gpuaas.providers.base import Difference, WorkspaceSpec
-from gpuaas.providers.kubeapi import managed_objects, manifests, namespaces, objects
+from gpuaas.providers.kubeapi import managed_objects, manifests, namespaces, objects, queues
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import device_classes, site_objects
 
@@ -27,8 +27,10 @@ def differences(
         {"kind": "Namespace", **found},
         step="namespace",
     )
-    for wanted in managed_objects.everything(spec, device_classes(api), openings):
+    quotas, *others = managed_objects.everything(spec, device_classes(api), openings)
+    for wanted in (quotas, *others):
         differing += _of_collection(api, wanted)
+    differing += queues.differences(api, spec, quotas.objects[0]["spec"]["hard"])
     return tuple(differing[:MOST])
 
 

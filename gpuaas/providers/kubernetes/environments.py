@@ -18,7 +18,7 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, release
+from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
@@ -99,6 +99,7 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
         pod = self._pod(spec)
         if pod is None:
             body = pod_of(spec, chooses_users=self._chooses_users)
+            body["metadata"]["labels"] |= queues.labels_in(self._api, spec.workspace.external_name)
             inside.create(self._api, _path(spec, "pods"), body)
             return DONE
         finished = (pod.get("status") or {}).get("phase") in demand.FINISHED

@@ -22,7 +22,7 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, release
+from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import inside, tasks
 from gpuaas.providers.kubernetes.attempts import (
@@ -53,6 +53,9 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         job = self._job(spec) if inside.is_there(self._api, spec.workspace) else None
         if job is None or "deletionTimestamp" in job["metadata"]:
             return ObservedJob(JobPhase.GONE)
+        if job["spec"].get("suspend") and queues.LABEL in job["metadata"]["labels"]:
+            words = queues.waits_for(self._api, job)
+            return ObservedJob(JobPhase.WAITING, words, attempt=spec.attempt if spec.together else 1)
         if spec.tasks > 1:
             return self._observe_tasks(job, spec)
         attempts = self._pods(job)
@@ -127,11 +130,9 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if job is None:
             if spec.together and (why := self._not_yet(spec)):
                 return StepOutcome(done=False, detail=why)
-            inside.create(
-                self._api,
-                inside.path(spec.workspace, "jobs", BATCH),
-                job_of(spec, chooses_users=self._chooses_users),
-            )
+            made = job_of(spec, chooses_users=self._chooses_users)
+            made["metadata"]["labels"] |= queues.labels_in(self._api, spec.workspace.external_name)
+            inside.create(self._api, inside.path(spec.workspace, "jobs", BATCH), made)
         elif spec.together and _attempt_of(job) != spec.attempt:
             ended = self._end(spec, job)
             return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")

@@ -14,7 +14,7 @@ from typing import Any
 from gpuaas.core.clock import now
 from gpuaas.core.errors import GpuaasError, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
-from gpuaas.providers.kubeapi import ending, names, namespaces
+from gpuaas.providers.kubeapi import ending, names, namespaces, queues
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.ensure import STEPS as ENSURE_STEPS
 from gpuaas.providers.kubeapi.ensure import Ensure
@@ -180,7 +180,13 @@ def _pause(found: Object) -> Object | None:
 def _go_on(found: Object) -> Object | None:
     if _annotation(found, PAUSED) is None:
         return None
-    return {"metadata": {"annotations": {PAUSED: None}}, "spec": {"suspend": False}}
+    change: Object = {"metadata": {"annotations": {PAUSED: None}}}
+    # Kueue starts what waits in its queue
+    return (
+        change
+        if queues.LABEL in (found["metadata"].get("labels") or {})
+        else {**change, "spec": {"suspend": False}}
+    )
 
 
 def _annotation(found: Object, key: str) -> str | None:

@@ -19,6 +19,7 @@ MODULES = (
     preflight.rights,
     preflight.canary,
     preflight.platform,
+    preflight.queues,
     dcgm,
     verdicts,
 )

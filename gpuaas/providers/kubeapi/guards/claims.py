@@ -7,6 +7,7 @@ from gpuaas.providers.kubeapi.guards.site import Site
 
 CLAIMS = "gpuaas-claims"
 
+_MOST = 32  # of one claim, in Kubernetes; who adds up larger counts may overflow
 _OURS_TO_SET = "resource.kubernetes.io/"
 _NO_MARKS = f"annotations.orValue({{}}).all(key, !key.startsWith('{_OURS_TO_SET}')"
 
@@ -51,6 +52,10 @@ _RULES: tuple[Rule, ...] = (
     Rule(
         _each("r.?allocationMode.orValue('ExactCount') == 'ExactCount'"),
         "a claim must say how many devices it needs: use allocationMode ExactCount with a count",
+    ),
+    Rule(
+        _each(f"r.?count.orValue(1) <= {_MOST}"),
+        f"a claim gets at most {_MOST} devices: ask for fewer, in several claims",
     ),
     Rule(
         _each("!r.?adminAccess.orValue(false)"),

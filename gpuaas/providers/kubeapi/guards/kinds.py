@@ -6,6 +6,7 @@ from typing import NamedTuple
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
 
+WRITTEN = ["CREATE", "UPDATE"]
 ADMISSION = "/apis/admissionregistration.k8s.io"
 POLICIES = f"{ADMISSION}/v1/validatingadmissionpolicies"
 BINDINGS = f"{ADMISSION}/v1/validatingadmissionpolicybindings"

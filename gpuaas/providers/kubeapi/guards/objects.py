@@ -3,7 +3,7 @@
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards.devices import DEVICE_VARIABLES
-from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
+from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
 
 OBJECTS = "gpuaas-objects"
@@ -14,7 +14,6 @@ DATA = "gpuaas-data"
 VOLUMES = "gpuaas-volumes"
 SERVICES = "gpuaas-services"
 
-_WRITTEN = ["CREATE", "UPDATE"]
 # kinds that a tenant can make; an owner of another kind is the portal's, the site's, or another tenant's
 _OWNERS = (
     "Pod Service ConfigMap Secret PersistentVolumeClaim Deployment ReplicaSet StatefulSet Job CronJob "
@@ -97,7 +96,7 @@ def _marks(site: Site) -> Object:
     """Labels and annotations by which the portal knows what is its own, and owners that are not the tenant's."""
     return validating(
         MARKS,
-        [resources("*", "*", _WRITTEN, scope="Namespaced")],
+        [resources("*", "*", WRITTEN, scope="Namespaced")],
         conditions={
             "in-a-workspace": site.in_workspace,
             "by-others": site.outsiders,
@@ -136,7 +135,7 @@ def _data(site: Site) -> Object:
     variables = cel_list(DEVICE_VARIABLES)
     return validating(
         DATA,
-        [resources("", "configmaps secrets", _WRITTEN)],
+        [resources("", "configmaps secrets", WRITTEN)],
         conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
         rules=(
             Rule(
@@ -163,7 +162,7 @@ def _volumes(site: Site) -> Object:
     """
     return validating(
         VOLUMES,
-        [resources("", "persistentvolumeclaims", _WRITTEN)],
+        [resources("", "persistentvolumeclaims", WRITTEN)],
         conditions={
             "in-a-workspace": site.in_workspace,
             "made-or-by-others": f"(request.operation == 'CREATE' && !('system:masters' in request.userInfo.groups))"
@@ -201,7 +200,7 @@ def _volumes(site: Site) -> Object:
 def _services(site: Site) -> Object:
     return validating(
         SERVICES,
-        [resources("", "services", _WRITTEN)],
+        [resources("", "services", WRITTEN)],
         conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
         rules=(
             Rule(

@@ -54,6 +54,9 @@ _VIEW = [
     _grant("coordination.k8s.io", "leases", READ),
     _grant("resource.k8s.io", "resourceclaims resourceclaimtemplates", READ),
     _grant("metrics.k8s.io", "pods", ["get", "list"]),
+    # where the site has Kueue, by which they queue their own: what waits, why, and at which place
+    _grant("kueue.x-k8s.io", "localqueues workloads", READ),
+    _grant("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ["get"]),
     # where the site has them; not routes/custom-host: names belong to the site
     _grant("route.openshift.io", "routes routes/status", READ),
 ]

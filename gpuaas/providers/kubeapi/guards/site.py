@@ -52,6 +52,14 @@ class Site:
             f"!(request.userInfo.username in {cel_list((*_OWN_USERS, *self.portals))})"
         )
 
+    @property
+    def members(self) -> str:
+        """CEL: an outsider who is a person, or an account of the namespace itself; not a controller of the site's."""
+        return (
+            f"{self.outsiders} && (!request.userInfo.username.startsWith('system:serviceaccount:') || "
+            "('system:serviceaccounts:' + request.namespace) in request.userInfo.groups)"
+        )
+
     def _ours(self, name: str) -> str:
         listed = f" || {name} in {cel_list(self.adopted)}" if self.adopted else ""
         return f"{name}.matches('{names.NAMESPACE_PATTERN}'){listed}"

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 
-from gpuaas.core.errors import NotFound, Permanent, Unauthorized
+from gpuaas.core.errors import NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.inventory.storage import CLASSES
-from gpuaas.providers.kubernetes.preflight import canary, platform, rights, server
+from gpuaas.providers.kubernetes.preflight import canary, platform, queues, rights, server
 from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -25,8 +25,10 @@ KINDS: tuple[Kind, ...] = (
     platform.STORAGE,
     platform.METRICS,
     platform.SCHEDULERS,
+    queues.KUEUE,
     server.HEARTBEATS,
 )
+WEBHOOK = "failed calling webhook"  # as the API server says it
 _RIGHTS_FIRST = "Give the portal's credentials the rights that Permissions lists, then run the checks again."
 
 
@@ -63,6 +65,7 @@ def _tried_out(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
         (canary.QUOTA, canary.quota_acts),
         (canary.GUARDS, canary.guards_act),
         (canary.PINNING, canary.pinning_acts),
+        (queues.KUEUE, queues.kueue),
     ):
         if in_the_way:
             yield kind.unknown("NotTried", f"This could not be tested: {in_the_way}.", _RIGHTS_FIRST)
@@ -81,12 +84,15 @@ def _of_platform(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
 
 
 def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
-    """A check that lacks rights is unknown; if the site does not answer, Unavailable is raised."""
+    """A check that lacks rights, or that a webhook of the site's holds up, is unknown; if the site does not answer, Unavailable is
+    raised."""
     try:
         return check()
     except Unauthorized as error:
         return kind.unknown("NotAllowed", error.message, _RIGHTS_FIRST)
-    except (Permanent, NotFound) as error:
+    except (Permanent, NotFound, Unavailable) as error:
+        if isinstance(error, Unavailable) and WEBHOOK not in error.message:
+            raise
         return kind.unknown(
             "Refused", error.message, "Look at the site's message, then run the checks again."
         )

@@ -17,6 +17,7 @@ ROLE = "gpuaas-portal"
 NAMESPACE = "gpuaas-portal"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 DRA = "resource.k8s.io"
+QUEUES = "kueue.x-k8s.io"
 PROJECTS, WALLS = "project.openshift.io/v1", "quota.openshift.io/v1"
 ADMISSION = "admissionregistration.k8s.io"
 
@@ -38,6 +39,11 @@ RIGHTS = (
     Right("", "resourcequotas", "get list watch create patch"),
     Right("", "limitranges", "list watch create patch"),
     Right("networking.k8s.io", "networkpolicies", "list watch create patch delete"),
+    # their queues, where the site has Kueue
+    Right(QUEUES, "clusterqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
+    Right(QUEUES, "localqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
+    Right(QUEUES, "resourceflavors", "get create patch delete", served=f"{QUEUES}/v1beta2"),
+    Right(QUEUES, "workloads", "list patch", served=f"{QUEUES}/v1beta2"),
     # environments
     Right("", "services", "create patch delete"),
     Right("", "persistentvolumeclaims", "get create delete"),

@@ -34,6 +34,7 @@ HELD_UP = "a tenant's finalizer holds up a namespace that goes"
 TAKEN_OVER = "who has rights in a namespace before it is taken over"
 OPENSHIFT = "only OpenShift serves it"
 ASLEEP = "put to sleep as Deployments are, which the contract does"
+QUEUED = "a site has Kueue: tests/lab/kueue, by the same account"
 CARRIED = "the door carries connections to an environment: tests/lab/node/test_environments.py"
 RARE: dict[Asked, str] = {
     **{
@@ -53,6 +54,16 @@ RARE: dict[Asked, str] = {
     ("", "replicationcontrollers", "patch"): ASLEEP,
     ("apps", "statefulsets", "patch"): ASLEEP,
     ("batch", "cronjobs", "patch"): ASLEEP,
+    **{
+        ("kueue.x-k8s.io", plural, verb): QUEUED
+        for plural, verbs in (
+            ("clusterqueues", ("get", "watch", "create", "patch", "delete")),
+            ("localqueues", ("get", "watch", "create", "patch", "delete")),
+            ("resourceflavors", ("get", "create", "patch", "delete")),
+            ("workloads", ("list", "patch")),
+        )
+        for verb in verbs
+    },
     **{("", "pods/portforward", verb): CARRIED for verb in ("get", "create")},
     ("", "pods/proxy", "get"): "a site has exporters: test_exporter.py",
     ("rbac.authorization.k8s.io", "roles", "get"): TAKEN_OVER,
