@@ -12,6 +12,8 @@ def header(*, tone: str, title: str, text: str = "", undo: str = "", also: str =
     return json.dumps(events | ({also: {}} if also else {}))
 
 
-def answer(*, tone: str, title: str, text: str = "", undo: str = "", status: int = 204) -> HttpResponse:
-    headers = {"HX-Trigger": header(tone=tone, title=title, text=text, undo=undo)}
+def answer(
+    *, tone: str, title: str, text: str = "", undo: str = "", also: str = "", status: int = 204
+) -> HttpResponse:
+    headers = {"HX-Trigger": header(tone=tone, title=title, text=text, undo=undo, also=also)}
     return HttpResponse(status=status, headers=headers)

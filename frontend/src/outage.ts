@@ -61,11 +61,17 @@ export function unanswered(xhr: XMLHttpRequest): boolean {
   return xhr.status === 0 || (xhr.status === 503 && !xhr.getResponseHeader("HX-Trigger"));
 }
 
+/** Others post only what is typed meanwhile, for an answer beside it; the browser sends them. */
+function sentByHtmx(form: HTMLFormElement): boolean {
+  const trigger = form.getAttribute("hx-trigger");
+  return form.hasAttribute("hx-post") && (trigger === null || trigger.includes("submit"));
+}
+
 /** A form that the browser would send itself, and with it leave the page: first the portal has to be there. */
 function guard(event: SubmitEvent): void {
   const form = event.target;
   if (!(form instanceof HTMLFormElement) || form.getAttribute("method")?.toLowerCase() !== "post") return;
-  if (form.hasAttribute("hx-post") || form.hasAttribute("target") || passed.delete(form)) return;
+  if (sentByHtmx(form) || form.hasAttribute("target") || passed.delete(form)) return;
   if (savesItself(form)) return;
   event.preventDefault();
   event.stopImmediatePropagation();

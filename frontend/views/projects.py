@@ -130,9 +130,7 @@ def member_remove(request: HttpRequest, here: ProjectPlace, user: uuid.UUID) -> 
 def changed(request: HttpRequest, here: ProjectPlace, text: str, *, undo: str = "") -> HttpResponse:
     """htmx: a toast with its undo, and the table fetches itself; else the page with a message."""
     if request.headers.get("HX-Request"):
-        answer = toasts.answer(tone="ok", title=text, undo=undo)
-        answer["HX-Trigger-After-Settle"] = '{"members": {}}'
-        return answer
+        return toasts.answer(tone="ok", title=text, undo=undo, also="members")
     return done(request, text, "frontend:members", here.project.slug)
 
 

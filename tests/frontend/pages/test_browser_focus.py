@@ -37,3 +37,18 @@ def test_a_link_a_form_and_a_refusal_lead_to_what_they_changed(
     expect(page.locator("[name=public_key]")).to_be_focused()
     page.go_back()
     expect(page.locator("h1")).not_to_be_focused()
+
+
+def test_who_is_removed_is_gone_from_the_list_and_the_focus_is_above_it(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    page, _ = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/members/")
+    remove = page.get_by_role("button", name="Remove bob")
+    remove.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("bob is no longer a member.")).to_be_visible()
+    expect(remove).to_have_count(0)
+    expect(page.locator("h1")).to_be_focused()
+    page.get_by_role("button", name="Undo").click()
+    expect(remove).to_have_count(1)

@@ -92,6 +92,19 @@ def test_what_was_typed_outlives_the_web_process(
         expect(page.get_by_label("Time zone")).to_have_value("Asia/Tokyo")
 
 
+def test_a_request_that_is_answered_while_typed_stays_too(
+    chromium: Browser, workspace: Workspace, alice: User
+) -> None:
+    with web_process() as web:
+        page = context_for(chromium, web.url, alice).new_page()
+        page.goto(web.url + reverse("frontend:workspace_new", args=[workspace.project.slug]))
+        page.get_by_label("Name", exact=True).fill("typed")
+        os.killpg(web.pid, signal.SIGKILL)
+        page.locator("form[hx-post]:has([name=name])").evaluate("form => form.requestSubmit()")
+        expect(page.locator("[data-outage]")).to_contain_text("The portal does not answer")
+        expect(page.get_by_label("Name", exact=True)).to_have_value("typed")
+
+
 def test_a_page_that_is_asked_for_comes_by_itself(chromium: Browser, address: str, alice: User) -> None:
     page = context_for(chromium, address, alice).new_page()
     with away_from_portal():

@@ -113,6 +113,7 @@ def test_a_removal_can_be_undone(alice_at: Client, project: Project, bob: User) 
     assert not project.memberships.filter(user=bob).exists()
     undo = reverse("frontend:member_role", args=[project.slug, bob.pk]) + "?role=member"
     assert undo in answer["HX-Trigger"]
+    assert "members" in json.loads(answer["HX-Trigger"]), "the list fetches itself"
     alice_at.post(undo, headers={"HX-Request": "true"})
     assert project.memberships.get(user=bob).role == "member"
 
