@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict
 
 from django.db import connection, transaction
 from django.db.models import Count, Q, QuerySet, Sum
@@ -215,12 +216,19 @@ def pool_reservation_end(
     return row
 
 
+class ReservationChanges(TypedDict, total=False):
+    """valid_to: None for no end."""
+
+    note: str
+    valid_to: datetime | None
+
+
 @transaction.atomic
 def pool_reservation_change(
-    *, actor: Actor, reservation: PoolReservation, note: str, valid_to: datetime | None
+    *, actor: Actor, reservation: PoolReservation, changes: ReservationChanges
 ) -> PoolReservation:
-    """Gives it another note and another end, None for no end. What is past stays as it was: its start, and all of it once it has
-    ended.
+    """What is not in `changes` stays, also if somebody else has changed it meanwhile, and so does what is past: its start, and all
+    of it once it has ended.
 
     Raises Conflict if it has ended, Invalid on `valid_to`: in the past, not after the start, or when it is reserved for others.
     """
@@ -232,7 +240,8 @@ def pool_reservation_change(
     if row is None or (row.valid_to is not None and row.valid_to <= now):
         raise Conflict("this reservation has ended; it stays as it was")
     before = _told(row)
-    row.note, row.valid_to = note.strip()[:300], _end_changed(row, valid_to, now)
+    row.note = changes.get("note", row.note).strip()[:300]
+    row.valid_to = _end_changed(row, changes.get("valid_to", row.valid_to), now)
     row.save(update_fields=["valid_to", "note"])
     if _told(row) != before:
         audit_record(

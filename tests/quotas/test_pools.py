@@ -101,19 +101,22 @@ def test_another_end_is_refused_when_others_have_the_pool_then(
     pool_reserve(actor=as_olga, flavor=own, project=other_project, valid_from=first, valid_to=last)
     for end in (None, first + timedelta(seconds=1), last + timedelta(days=1)):
         with pytest.raises(Invalid) as caught:
-            pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=end)
+            pool_reservation_change(actor=as_olga, reservation=mine, changes={"valid_to": end})
         assert list(caught.value.fields) == ["valid_to"]
     shorter = first - timedelta(days=1)
-    assert (
-        pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=shorter).valid_to
-        == shorter
+    for end in (first, shorter):
+        changed = pool_reservation_change(actor=as_olga, reservation=mine, changes={"valid_to": end})
+        assert changed.valid_to == end
+    assert mine.valid_to != shorter, "it was read before"
+    changed = pool_reservation_change(actor=as_olga, reservation=mine, changes={"note": "x"})
+    assert (changed.valid_to, changed.note) == (shorter, "x"), (
+        "what is not named stays as others have left it"
     )
-    assert pool_reservation_change(actor=as_olga, reservation=mine, note="", valid_to=first).valid_to == first
     PoolReservation.objects.filter(pk=mine.pk).update(
         valid_from=first - timedelta(days=40), valid_to=first - timedelta(days=30)
     )
     with pytest.raises(Conflict, match="stays as it was"):
-        pool_reservation_change(actor=as_olga, reservation=mine, note="x", valid_to=first)
+        pool_reservation_change(actor=as_olga, reservation=mine, changes={"note": "x", "valid_to": first})
 
 
 @pytest.mark.django_db

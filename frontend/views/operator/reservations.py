@@ -161,9 +161,8 @@ def reservation_change(request: HttpRequest, here: OperatorPlace, reservation: u
     form = ChangeForm(request.POST, of=row)
     if form.is_valid():
         with refusals_on(form, Conflict, Invalid):
-            end = form.cleaned_data["valid_to"] if "valid_to" in form.changed_data else row.valid_to
-            note = form.cleaned_data["note"]
-            pool_reservation_change(actor=here.actor, reservation=row, note=note, valid_to=end)
+            changes: Any = {name: form.cleaned_data[name] for name in form.changed_data}
+            pool_reservation_change(actor=here.actor, reservation=row, changes=changes)
             text = f"The reservation of {row.pool.gpu_type.name} at {row.pool.site.slug} is changed."
             return done(request, text, "frontend:operator_reservations")
     return _draw_refused(request, here, form)

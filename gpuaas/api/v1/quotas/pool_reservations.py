@@ -164,8 +164,8 @@ class PlatformPoolReservationView(PlatformView):
     def patch(self, request: Request, reservation: uuid.UUID) -> Response:
         """Its note and its end. What is past stays: its start, and all of it once it has ended."""
         row = pool_reservation_get_for(actor=self.actor, reservation_id=reservation)
-        asked = {"note": row.note, "valid_to": row.valid_to, **self.input(PoolReservationPatchInput)}
-        pool_reservation_change(actor=self.actor, reservation=row, **asked)
+        changes: Any = self.input(PoolReservationPatchInput)
+        pool_reservation_change(actor=self.actor, reservation=row, changes=changes)
         return shown(self.actor, reservation)
 
 
