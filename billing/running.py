@@ -81,7 +81,7 @@ def open_lines(
     moment = whole_second(now)
     parameters = _parameters(moment, moment + MOMENT, projects, holders) | {"by_holder": by_holder}
     rows = []
-    for row in _run(("running",), parameters):
+    for row in _run(("running",), parameters, apart=by_holder):
         meter, surplus, quantity, micro, status, tiers, resource = row[5:]
         values: list[Any] = [
             *row[:5],
@@ -136,7 +136,7 @@ def coming(
     }
     costs = []
     names = ("worth", "dearest" if most else "no_dearest", "cards", "coming")
-    for row in _run(names, parameters, tariff):
+    for row in _run(names, parameters, tariff, apart=most > 0):
         values: list[Any] = [*row[:6], int(row[6]), row[7]]
         costs.append(Coming(*values))
     return costs
@@ -195,10 +195,12 @@ def _parameters(
 
 
 def _run(
-    names: Sequence[str], parameters: dict[str, Any], tariff: Tariff | None = None
+    names: Sequence[str], parameters: dict[str, Any], tariff: Tariff | None = None, *, apart: bool = False
 ) -> list[tuple[Any, ...]]:
+    """apart: holders are told apart."""
     prices: tuple[str, ...] = ("payer", "published", "tariff")
     if tariff is not None:
         prices = ("portal_tariff", "portal_unsold")
         parameters = parameters | tariff.arrays_for(first=parameters["first"], last=parameters["last"])
-    return rows_of(sql_of(*prices, "open", *names), parameters, projects=parameters["projects"])
+    rows = ("open_rows", "open_apart" if apart else "open_added", "open")
+    return rows_of(sql_of(*prices, *rows, *names), parameters, projects=parameters["projects"])

@@ -1,7 +1,6 @@
--- What is open, where no holders are told apart. open.sql comes before it. Parameter: last.
+-- What is open, where no holders are told apart. open.sql comes before it.
 , told AS (
-    SELECT o.project, NULL::uuid AS holder, '' AS kind, o.ware, o.meter, o.surplus, least(o.until, %(last)s) AS until,
-           sum(o.quantity) AS quantity
+    SELECT o.project, NULL::uuid AS holder, '' AS kind, o.ware, o.meter, o.surplus, o.until, sum(o.quantity) AS quantity
     FROM open o
     GROUP BY 1, 4, 5, 6, 7
 )

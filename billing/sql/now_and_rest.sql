@@ -2,7 +2,7 @@
 -- until `last` (its numerator over `divisor`; rating.md, 1). Added up before it meets prices: thousands of rows become a few.
 -- What is being given back still costs, but has nothing to come. open.sql and worth.sql come before it. Parameters: now, last.
 , told AS MATERIALIZED (
-    SELECT o.project, o.kind, o.ware, o.meter, o.surplus, least(o.until, %(last)s) AS until, sum(o.quantity) AS quantity
+    SELECT o.project, o.kind, o.ware, o.meter, o.surplus, o.until, sum(o.quantity) AS quantity
     FROM open o
     GROUP BY 1, 2, 3, 4, 5, 6
 )
