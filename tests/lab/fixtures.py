@@ -8,9 +8,10 @@ cluster is used and nothing is started; GPUAAS_LAB_SUFFIX keeps two runs on one 
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -51,6 +52,22 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     for mark, fixtures in STARTS.items():
         if fixtures & set(getattr(item, "fixturenames", ())):
             item.add_marker(mark)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What a lab is built from is there before the clock of a test begins to run: a slow machine builds it for longer than any
+    test may take."""
+    if item.get_closest_marker("lab") is not None:
+        _built()
+    return (yield)
+
+
+@cache
+def _built() -> None:
+    if existing_kubeconfig() is None:
+        with suppress(LabError):  # the fixture tries again and says why
+            Lab(state_dir=STATE_DIR).build()
 
 
 @dataclass(frozen=True)
