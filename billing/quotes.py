@@ -212,15 +212,16 @@ def _gpu_parts(items: Iterable[QuoteItem], prices: Prices) -> list[Part]:
 
 def _by_use(prices: Prices, flavor: Flavor) -> bool:
     """Whether only use by pods and machines is charged, not what is held."""
-    return not prices.now_of(flavor.pk, Meter.GPU_HELD) and bool(
-        prices.now_of(flavor.pk, Meter.GPU_ALLOCATED)
+    return flavor.is_lent or (
+        not prices.now_of(flavor.pk, Meter.GPU_HELD) and bool(prices.now_of(flavor.pk, Meter.GPU_ALLOCATED))
     )
 
 
 def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, beside: Beside) -> list[Part]:
     """vCPU, memory and storage, if they have prices of their own; otherwise they are part of the flavor's."""
-    vcpus = beside.vcpus + sum(item.count * item.flavor.vcpus for item in items)
-    memory_gib = beside.memory_gib + sum(item.count * item.flavor.memory_gib for item in items)
+    bought = [item for item in items if not item.flavor.is_lent]
+    vcpus = beside.vcpus + sum(item.count * item.flavor.vcpus for item in bought)
+    memory_gib = beside.memory_gib + sum(item.count * item.flavor.memory_gib for item in bought)
     wanted = (
         Part("vCPU", None, Meter.VCPU_HELD, vcpus),
         Part("Memory (GiB)", None, Meter.MEMORY_HELD, memory_gib),

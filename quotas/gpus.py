@@ -1,6 +1,6 @@
 """GPUs of pools: how many exist, are held, are allocated, and can still be held. Every page and the API use this.
 
-`held`: reserved by workspaces and clusters of tenants, used or not. `allocated`: used by pods and machines, as last
+`held`: reserved by workspaces and clusters of tenants, used or not, without what is lent to spot workspaces. `allocated`: used by pods and machines, as last
 observed. Of one pool they are devices; in sums over pools a device counts as the part of a card that it is.
 """
 
@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db.models import DecimalField, Exists, F, OuterRef, Q, Subquery, Sum
-from django.db.models.functions import Coalesce, Substr
+from django.db.models import DecimalField, Exists, F, OuterRef, Q, Subquery, Sum, Value
+from django.db.models.functions import Coalesce, StrIndex, Substr
 
-from gpuaas.catalog.models import GpuPool
+from gpuaas.catalog.models import Flavor, GpuPool
 from quotas.models import Reservation, ReservationState, SiteCapacity
 from quotas.pools import pools_owners
-from quotas.resources import GPU_PREFIX, gpu_type_slug
+from quotas.resources import GPU_PREFIX, SPOT_PREFIX, gpu_resource, spot_resource
 from tenants.actors import Actor
 from tenants.models import Project
 from tenants.selectors import projects_for
@@ -24,7 +24,8 @@ from tenants.selectors import projects_for
 @dataclass(frozen=True)
 class PoolGpus:
     """One GPU type at one site. sellable None: not counted there. owner: the organization for which the pool is
-    reserved. selling: whether the site takes new work and can sell this type."""
+    reserved. selling: whether the site takes new work and can sell this type. lendable, lent: devices that spot workspaces may have
+    together, and what they have; neither counts in any other figure."""
 
     healthy: int
     sellable: int | None
@@ -33,6 +34,8 @@ class PoolGpus:
     selling: bool = True
     capacity: int = 0
     others: int = 0
+    lendable: int = 0
+    lent: int = 0
 
     @property
     def ours(self) -> int:
@@ -66,27 +69,43 @@ class PoolGpus:
         """For members of these organizations: 0 if the pool is reserved for another one."""
         return self.free if self.owner is None or self.owner in organizations else 0
 
+    def free_as(self, flavor: Flavor, organizations: Collection[uuid.UUID] | None = None) -> int:
+        """What can still be held of it as this flavor; a pool that is reserved for others is lent all the same."""
+        if flavor.is_lent:
+            return max(self.lendable - self.lent, 0) if self.selling else 0
+        return self.free if organizations is None else self.free_for(organizations)
 
-TYPE_OF_RESOURCE = Substr(OuterRef("resource"), len(GPU_PREFIX) + 1)
+
+TYPE_OF_RESOURCE = Substr(OuterRef("resource"), StrIndex(OuterRef("resource"), Value(":")) + 1)
 Gpus = dict[uuid.UUID, PoolGpus]
 
 
 def gpus_of_pools(pools: Iterable[GpuPool] | None = None, *, owners: bool = False) -> Gpus:
     """By pool, of all pools if none are given; 1 query for given pools, otherwise 2. Does not reveal the holders."""
-    rows = SiteCapacity.objects.filter(resource__startswith=GPU_PREFIX)
-    counted = {(row.site_id, gpu_type_slug(row.resource)): row for row in rows}
+    rows = SiteCapacity.objects.filter(
+        Q(resource__startswith=GPU_PREFIX) | Q(resource__startswith=SPOT_PREFIX)
+    )
+    counted = {(row.site_id, row.resource): row for row in rows}
     owned = pools_owners() if owners else {}
     found = GpuPool.objects.select_related("gpu_type", "site") if pools is None else pools
     return {
-        pool.pk: _of(pool, counted.get((pool.site_id, pool.gpu_type.slug)), owned.get(pool.pk))
+        pool.pk: _of(
+            pool,
+            counted.get((pool.site_id, gpu_resource(pool.gpu_type.slug))),
+            counted.get((pool.site_id, spot_resource(pool.gpu_type.slug))),
+            owned.get(pool.pk),
+        )
         for pool in found
     }
 
 
-def _of(pool: GpuPool, row: SiteCapacity | None, owner: uuid.UUID | None) -> PoolGpus:
+def _of(
+    pool: GpuPool, row: SiteCapacity | None, spot: SiteCapacity | None, owner: uuid.UUID | None
+) -> PoolGpus:
     selling = pool.site.takes_new and not pool.trouble
     hard, used = (0, 0) if row is None else (row.hard, row.used)
-    return PoolGpus(pool.healthy, hard, used, owner, selling, pool.capacity, pool.others)
+    lent = {} if spot is None else {"lendable": spot.hard or 0, "lent": spot.used}
+    return PoolGpus(pool.healthy, hard, used, owner, selling, pool.capacity, pool.others, **lent)
 
 
 def organizations_of(*, actor: Actor, gpus: Gpus) -> frozenset[uuid.UUID]:
@@ -124,7 +143,7 @@ def everywhere() -> dict[str, Everywhere]:
 
 
 def cards_held(*, project: Project) -> Decimal:
-    """GPUs that the project's workspaces and clusters hold, of all types at all sites; 1 query."""
+    """GPUs that the project's workspaces and clusters hold, of all types at all sites, without those that they borrow; 1 query."""
     pools = GpuPool.objects.filter(site=OuterRef("site"), gpu_type__slug=TYPE_OF_RESOURCE)
     rows = Reservation.objects.filter(
         project=project, state=ReservationState.HELD, resource__startswith=GPU_PREFIX

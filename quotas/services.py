@@ -21,7 +21,7 @@ from quotas.checks import Check, Scope
 from quotas.holds import holds_refuse
 from quotas.models import Limit, Reservation, ReservationState, SiteCapacity
 from quotas.pools import pool_kept_sentence
-from quotas.resources import STORAGE, gpu_type_slug, is_resource
+from quotas.resources import STORAGE, gpu_type_slug, is_resource, is_spot
 from quotas.selectors import NOWHERE, Elsewhere, scope_names
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -227,20 +227,21 @@ def capacity_sync(*, site: Site, healthy: Mapping[str, int], oversubscription_pe
     known = {row.resource: row for row in SiteCapacity.objects.filter(site=site)}
     changed = []
     for resource in sorted(known.keys() | healthy.keys() | {STORAGE}):
+        percent = 100 if is_spot(resource) else oversubscription_percent  # no more is lent than there is
         if resource not in healthy and not gpu_type_slug(resource):
             count, hard = 0, None
         else:
             count = healthy.get(resource, 0)
-            hard = count * oversubscription_percent // 100
+            hard = count * percent // 100
         old = known.get(resource)
-        new = (count, oversubscription_percent, hard)
+        new = (count, percent, hard)
         if old is None or (old.healthy, old.oversubscription_percent, old.hard) != new:
             changed.append(
                 SiteCapacity(
                     site=site,
                     resource=resource,
                     healthy=count,
-                    oversubscription_percent=oversubscription_percent,
+                    oversubscription_percent=percent,
                     hard=hard,
                 )
             )

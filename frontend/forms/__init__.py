@@ -11,7 +11,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import GpuaasError, Invalid, StaleVersion
 from gpuaas.core.statemachine import TransitionLost
 from gpuaas.core.validation import say_in_our_words
-from quotas.resources import MEMORY, VCPU, gpu_resource
+from quotas.resources import MEMORY, VCPU, flavor_resource
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
@@ -120,6 +120,6 @@ def counts_of(flavors: Iterable[tuple[Flavor, str]]) -> dict[str, str]:
     """By resource, the field of the first flavor that asks for it: GPUs of a type, or a share of vCPU and memory."""
     found: dict[str, str] = {}
     for flavor, field in flavors:
-        for resource in (gpu_resource(flavor.pool.gpu_type.slug), VCPU, MEMORY):
+        for resource in (flavor_resource(flavor), VCPU, MEMORY):
             found.setdefault(resource, field)
     return found

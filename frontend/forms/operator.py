@@ -8,6 +8,7 @@ from django.conf import settings
 
 from frontend.forms import WHOLE, WRITTEN, Form, RequiredText
 from frontend.forms.lease import moment_field
+from gpuaas.catalog.services.lending import NOTICE_LEAST, NOTICE_MOST, NOTICE_USUAL
 from gpuaas.catalog.states import DriftPolicy, HugepagesSize, PriceClass
 from gpuaas.metering.models import Meter
 from tenants.roles import OrganizationRole, PlatformRole
@@ -53,7 +54,17 @@ class FlavorForm(Form):
         error_messages=WHOLE,
         help_text="on the node; clouds only",
     )
-    price_class = forms.ChoiceField(label="Price class", choices=PriceClass)
+    price_class = forms.ChoiceField(
+        label="Price class", choices=PriceClass, help_text="spot lends what was sold and is idle"
+    )
+    notice_seconds = forms.IntegerField(
+        label="Notice of spot",
+        required=False,
+        min_value=NOTICE_LEAST,
+        max_value=NOTICE_MOST,
+        error_messages=WHOLE,
+        help_text=f"seconds that what runs may go on once a buyer needs its GPUs; {NOTICE_USUAL} if empty",
+    )
     whole_node = forms.BooleanField(label="Sold by the whole node", required=False)
     exclusive_cpus = forms.BooleanField(label="Dedicated whole cores", required=False)
     hugepages_size = forms.ChoiceField(

@@ -8,17 +8,18 @@ from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from frontend import formats
 from frontend.components import Action, AnswerPanel, Creation, Fact, Meter, Notice, PriceLine
 from frontend.presenters import money
+from frontend.presenters.limits import gpu_name
 from frontend.presenters.tuning import placement_words
 from frontend.presenters.unconfirmed import waits_at
 from frontend.presenters.words import words_of
 from gpuaas.catalog.models import Flavor
-from gpuaas.catalog.offers import gives
+from gpuaas.catalog.offers import gives, notice_words
 from gpuaas.core.looks import Tone
 from gpuaas.metering.models import Meter as Metered
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.selectors import estimate
 from quotas.checks import Check, Scope
-from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource
+from quotas.resources import MEMORY, STORAGE, VCPU, flavor_resource, gpu_type_slug
 from quotas.selectors import Preview, admission_preview
 from tenants.models import Project
 
@@ -133,7 +134,7 @@ def _waiting(asked: Asked) -> Answer:
 
 
 def unit_of(check: Check, flavor: Flavor) -> str:
-    return WORDS.get(check.resource) or flavor.pool.gpu_type.name
+    return WORDS.get(check.resource) or gpu_name(check.resource, flavor.pool.gpu_type.name)
 
 
 def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: str) -> Notice:
@@ -152,6 +153,9 @@ def _notice(preview: Preview, flavor: Flavor, count: int, most: int, take_url: s
 
 
 def _granted(flavor: Flavor, count: int) -> Notice:
+    if flavor.is_lent:
+        text = f"What you start runs while nobody who bought these GPUs needs them. {notice_words(flavor.notice_seconds)}."
+        return Notice(Tone.OK, "Can be borrowed", text)
     block = flavor.pool.largest_block
     if count * flavor.gpus > block:
         text = f"No node has more than {block:,} that are not in use, so a job of {count * flavor.gpus:,} GPUs spans nodes."
@@ -164,7 +168,7 @@ def _short(check: Check, flavor: Flavor, most: int) -> str:
     if check.reserved_because:
         return "reserved for another organization"
     over = check.asked - (check.left or 0)
-    if check.resource.startswith("gpu:") and check.scope is not Scope.SITE:
+    if gpu_type_slug(check.resource) and check.scope is not Scope.SITE:
         return f"{over:,} more than {check.scope_name} may hold"
     if check.scope is Scope.SITE:
         return f"{over:,} {unit} more than {check.scope_name} has left"
@@ -173,7 +177,7 @@ def _short(check: Check, flavor: Flavor, most: int) -> str:
 
 def _meters(preview: Preview, flavor: Flavor, allocated: Mapping[str, int]) -> tuple[Meter, ...]:
     """The tightest limit of the GPU type, and every other one that refuses."""
-    resource = gpu_resource(flavor.pool.gpu_type.slug)
+    resource = flavor_resource(flavor)
     tightest = preview.tightest(resource)
     shown = {resource: tightest} if tightest else {}
     for check in preview.refusals:
@@ -197,7 +201,7 @@ def _meter(check: Check, flavor: Flavor, allocated: Mapping[str, int]) -> Meter:
 
 def _facts(preview: Preview, flavor: Flavor, seconds: float | None) -> tuple[Fact, ...]:
     pool = flavor.pool
-    site = preview.capacity(gpu_resource(pool.gpu_type.slug))
+    site = preview.capacity(flavor_resource(flavor))
     left = site.left if site else None
     ready = f"about {formats.duration(round(seconds) or 1)}" if seconds is not None else "no history yet"
     return (
@@ -247,7 +251,7 @@ def total_line(price: Quote) -> PriceLine:
 
 
 def price_line(line: QuoteLine, currency: str) -> PriceLine:
-    gpus = line.meter is Metered.GPU_HELD
+    gpus = line.meter in (Metered.GPU_HELD, Metered.GPU_ALLOCATED)
     name = (
         line.gpu_words
         if gpus

@@ -14,6 +14,7 @@ from gpuaas.clusters.services import Plan
 from gpuaas.clusters.spec import burst_site
 from gpuaas.core.looks import Tone
 from quotas.checks import Check, Scope
+from quotas.resources import gpu_type_slug
 
 SUBMIT = "Order cluster"
 ICONS = {"machine": "server-2", "network": "network", "load-balancer": "send", "add-on": "components"}
@@ -83,7 +84,7 @@ def meters_of(checks: tuple[Check, ...]) -> tuple[Meter, ...]:
             text=f"{check.used:,} + {check.asked:,} of {'no limit' if check.limit is None else f'{check.limit:,}'}",
         )
         for check in checks
-        if check.asked > 0 and (check.resource.startswith("gpu:") or not check.fits)
+        if check.asked > 0 and (gpu_type_slug(check.resource) or not check.fits)
     )
 
 

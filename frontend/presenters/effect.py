@@ -29,7 +29,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import resume_preview as workspace_resume_preview
 from quotas.amounts import amounts_of
 from quotas.checks import Scope
-from quotas.resources import STORAGE
+from quotas.resources import STORAGE, gpu_type_slug
 from quotas.selectors import Preview, admission_preview, limits_for_project, reservations_held
 from tenants.models import Project
 from tenants.roles import Permission
@@ -187,7 +187,7 @@ def _kept(row: Held, held: Mapping[str, int]) -> dict[str, int]:
     """GPUs go; a workspace keeps its storage, a cluster what its control plane has."""
     if isinstance(row, Workspace):
         return {STORAGE: held.get(STORAGE, 0)}
-    return {name: amount for name, amount in held.items() if not name.startswith("gpu:")}
+    return {name: amount for name, amount in held.items() if not gpu_type_slug(name)}
 
 
 def _released(row: Held, held: Mapping[str, int], kept: Mapping[str, int]) -> tuple[Meter, ...]:
@@ -196,7 +196,7 @@ def _released(row: Held, held: Mapping[str, int], kept: Mapping[str, int]) -> tu
     project, units = row.project, units_of(held)
     for line in limits_for_project(project=project):
         less = held.get(line.resource, 0) - kept.get(line.resource, 0)
-        if less <= 0 or not line.resource.startswith("gpu:"):
+        if less <= 0 or not gpu_type_slug(line.resource):
             continue
         unit = units[line.resource]
         for name, used, limit in (

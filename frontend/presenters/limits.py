@@ -14,7 +14,7 @@ from gpuaas.metering.models import Meter as Metered
 from gpuaas.metering.selectors import UsageFilters, intervals_for
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE
-from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource, gpu_type_slug
+from quotas.resources import MEMORY, STORAGE, VCPU, gpu_resource, gpu_type_slug, is_spot, spot_resource
 from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
 from tenants.models import Project
@@ -35,15 +35,18 @@ class LimitRow:
 
 
 def gpus_allocated(*, actor: Actor, project: Project) -> tuple[dict[str, int], Decimal]:
-    """What pods and machines use at this moment: devices by resource key, and all of them as GPUs; 1 query."""
+    """What pods and machines use at this moment: devices by resource key, and as GPUs those that are held; 1 query."""
     filters = UsageFilters(project=project, meter=Metered.GPU_ALLOCATED, open_only=True)
     rows = intervals_for(actor=actor, filters=filters).filter(flavor__isnull=False).order_by()
-    sums = rows.values_list("flavor__pool__gpu_type__slug", "flavor__pool__card_share")
+    sums = rows.values_list(
+        "flavor__pool__gpu_type__slug", "flavor__pool__card_share", "flavor__notice_seconds"
+    )
     devices: dict[str, int] = {}
     cards = Decimal(0)
-    for slug, share, total in sums.annotate(total=Sum("quantity")):
-        devices[gpu_resource(slug)] = devices.get(gpu_resource(slug), 0) + int(total)
-        cards += total * share
+    for slug, share, notice, total in sums.annotate(total=Sum("quantity")):
+        resource = spot_resource(slug) if notice else gpu_resource(slug)
+        devices[resource] = devices.get(resource, 0) + int(total)
+        cards += 0 if notice else total * share
     return devices, round(cards, 4)
 
 
@@ -70,13 +73,18 @@ def limit_rows(*, project: Project, allocated: Mapping[str, int]) -> tuple[Limit
 
 def _row(line: LimitLine, names: Mapping[str, str], allocated: Mapping[str, int]) -> LimitRow:
     slug = gpu_type_slug(line.resource)
-    name = NAMES.get(line.resource) or names.get(slug, slug)
+    name = NAMES.get(line.resource) or gpu_name(line.resource, names.get(slug, slug))
     unit = UNITS.get(line.resource, "")
     used = min(allocated.get(line.resource, 0), line.used)
     left = "no limit" if line.left is None else f"{line.left:,}{f' {unit}' if unit else ''}"
     own = _meter(name, used, line.used - used, line.limit, unit)
     shared = _meter(name, 0, line.organization_used, line.organization_limit, unit)
     return LimitRow(line, name, unit, own, shared, left)
+
+
+def gpu_name(resource: str, name: str) -> str:
+    """name: of the GPU type."""
+    return f"{name}, spot" if is_spot(resource) else name
 
 
 def _meter(name: str, used: int, held: int, limit: int | None, unit: str) -> Meter:

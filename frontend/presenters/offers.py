@@ -15,7 +15,7 @@ from gpuaas.catalog.selectors import flavors_for
 from gpuaas.catalog.states import PriceClass
 from gpuaas.metering.models import Meter
 from quotas.gpus import Gpus, gpus_of_pools
-from quotas.resources import gpu_resource
+from quotas.resources import flavor_resource
 from quotas.selectors import LimitLine, limits_for_project
 from tenants.actors import Actor
 from tenants.models import Project
@@ -133,7 +133,8 @@ def _offer(
     flavor: Flavor, lines: Mapping[str, LimitLine], prices: Mapping[Any, Any], *, reserved: str, gpus: Gpus
 ) -> Offer:
     kind, pool = flavor.pool.gpu_type, flavor.pool
-    line = lines.get(gpu_resource(kind.slug))
+    reserved = "" if flavor.is_lent else reserved
+    line = lines.get(flavor_resource(flavor))
     price, meter = gpu_price(prices, flavor.pk)
     size = f"with {flavor.vcpus:,} vCPU, {flavor.memory_gib:,} GiB"
     disk = f", {flavor.disk_gib} GB disk" if flavor.disk_gib else ""
@@ -149,7 +150,7 @@ def _offer(
         arch=pool.arch,
         site=pool.site.slug,
         price_class=flavor.price_class,
-        free=0 if reserved == "others" else gpus[pool.pk].free,
+        free=0 if reserved == "others" else gpus[pool.pk].free_as(flavor),
         reserved=reserved,
         left=left_words(line),
         none_left=line is None or line.left == 0,

@@ -3,6 +3,7 @@
 from frontend.components import Fact
 from frontend.presenters.words import words_of
 from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.catalog.offers import notice_words
 from gpuaas.catalog.states import HugepagesSize
 from gpuaas.providers.base import Placement
 from gpuaas.workspaces.models import Workspace
@@ -19,8 +20,8 @@ PLACEMENTS = {
 
 
 def tuning_words(flavor: Flavor) -> tuple[str, ...]:
-    """Requirements on nodes beyond GPUs, in short; empty for a plain flavor."""
-    found = []
+    """That it is lent, and requirements on nodes beyond GPUs, in short; empty for a plain flavor."""
+    found = [notice_words(flavor.notice_seconds)] if flavor.is_lent else []
     if flavor.whole_node:
         found.append("whole nodes")
     if flavor.exclusive_cpus:
@@ -52,7 +53,9 @@ def setup_facts(workspace: Workspace) -> tuple[Fact, ...]:
     name, note = placement_words(workspace.placement, workspace.site)
     flavors = [item.flavor for item in workspace.flavors.all()]
     tuned = [(flavor.name, "; ".join(tuning_words(flavor))) for flavor in flavors]
+    spot = Fact("Spot", f"{notice_words(workspace.notice_seconds)}. Only what runs is charged.")
     return (
+        *((spot,) if workspace.is_spot else ()),
         Fact(f"Placement: {name}", f"{note[:1].upper()}{note[1:]}."),
         *(Fact(f"{name}, tuned", f"{words[:1].upper()}{words[1:]}.") for name, words in tuned if words),
     )

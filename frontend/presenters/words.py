@@ -9,7 +9,7 @@ from gpuaas.catalog.site import kind_of
 from gpuaas.providers.base import AccessCapability, AccessKind, Driver, MachineCapability
 from gpuaas.providers.base.kind import Nouns
 from gpuaas.providers.registry import kind_or_missing
-from quotas.resources import gpu_type_slug, resource_unit
+from quotas.resources import gpu_type_slug, gpus_named, resource_unit
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,6 @@ def units_of(resources: Iterable[str]) -> dict[str, str]:
     wanted = sorted(filter(None, slugs.values()))
     names = dict(GpuType.objects.filter(slug__in=wanted).values_list("slug", "name")) if wanted else {}
     return {
-        resource: f"{names[slug]} GPUs" if slug in names else resource_unit(resource)
+        resource: gpus_named(resource, names[slug]) if slug in names else resource_unit(resource)
         for resource, slug in slugs.items()
     }

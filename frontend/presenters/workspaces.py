@@ -9,6 +9,7 @@ from typing import Any
 from billing.selectors.running import NOTHING_RUNS, HolderRate
 from frontend.components import Meter
 from frontend.presenters import held
+from gpuaas.catalog.offers import notice_words
 from gpuaas.providers.base import storage_key
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.states import WorkspaceState
@@ -33,7 +34,8 @@ def holds_of(workspace: Workspace) -> str:
     if workspace.storage_gib:
         parts.append(f"{workspace.storage_gib:,} GiB")
     parts += [f"{row.gib:,} GiB {row.storage_class.slug}" for row in workspace.storage.all() if row.gib]
-    return ", ".join(parts) or "nothing"
+    words = ", ".join(parts) or "nothing"
+    return f"{words}. {notice_words(workspace.notice_seconds)}" if workspace.is_spot else words
 
 
 def _holding(item: WorkspaceFlavor, workspace: Workspace) -> str:

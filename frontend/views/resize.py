@@ -27,6 +27,7 @@ from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services import workspace_resize
+from quotas.resources import gpu_type_slug
 from quotas.selectors import admission_preview
 from tenants.roles import Permission
 
@@ -95,7 +96,7 @@ def effect_of(here: ProjectPlace, row: Workspace, form: ResizeForm) -> dict[str,
     meters = tuple(
         Meter(0, check.used, check.asked, check.limit, f"{check.scope_name}, {units[check.resource]}")
         for check in preview.checks
-        if check.resource.startswith("gpu:") or not check.fits
+        if gpu_type_slug(check.resource) or not check.fits
     )
     tell_beside(form, preview, form.fields_of())
     notice = verdict(preview, "Decreases are released when the site confirms them.")

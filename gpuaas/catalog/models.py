@@ -313,6 +313,9 @@ class Flavor(Identified):
 
     It may require tuned nodes: hugepages of one size (part of its memory), exclusive cores, sysctls that pods may
     set, a node profile; or sell whole nodes only.
+
+    notice_seconds: of the class spot alone, for how long what runs of it may go on once a buyer needs its GPUs; 0: not lent. One of
+    the class spot from an earlier release is not lent either, but sold like any other.
     """
 
     slug = models.CharField(max_length=64, unique=True)
@@ -323,6 +326,7 @@ class Flavor(Identified):
     memory_gib = models.PositiveIntegerField()
     disk_gib = models.PositiveIntegerField(default=0)
     price_class = models.CharField(max_length=16, choices=PriceClass, default=PriceClass.ON_DEMAND)
+    notice_seconds = models.PositiveIntegerField(default=0, db_default=0)
     whole_node = models.BooleanField(default=False)
     hugepages_size = models.CharField(max_length=8, choices=HugepagesSize, blank=True)
     hugepages_gib = models.PositiveIntegerField(default=0)
@@ -341,7 +345,15 @@ class Flavor(Identified):
                 | (Q(hugepages_gib__gt=0) & ~Q(hugepages_size="")),
                 name="flavor_hugepages_have_a_size",
             ),
+            models.CheckConstraint(
+                condition=Q(notice_seconds=0) | Q(price_class=PriceClass.SPOT), name="flavor_lent_is_spot"
+            ),
         ]
 
     def __str__(self) -> str:
         return self.slug
+
+    @property
+    def is_lent(self) -> bool:
+        """It lends what was sold and is idle: it takes nothing of what can be bought, and ends when a buyer needs it."""
+        return self.notice_seconds > 0

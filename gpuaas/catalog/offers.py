@@ -92,6 +92,11 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
+def notice_words(seconds: int) -> str:
+    """What borrowing means, in the same words everywhere."""
+    return f"Spot: can be ended with {seconds:,} seconds' notice"
+
+
 def gives(flavor: Flavor) -> list[str]:
     """Describes one unit of the flavor for people; flavors from `with_traits` include facts of their nodes."""
     node = "a whole node of " if flavor.whole_node else ""
@@ -100,6 +105,8 @@ def gives(flavor: Flavor) -> list[str]:
         f"{flavor.vcpus} vCPU{', exclusive cores' if flavor.exclusive_cpus else ''}",
         _memory(flavor),
     ]
+    if flavor.is_lent:
+        lines.insert(0, notice_words(flavor.notice_seconds))
     if flavor.disk_gib:
         lines.append(f"{flavor.disk_gib} GiB of the node's disk")
     if flavor.sysctls:

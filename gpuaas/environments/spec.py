@@ -28,6 +28,7 @@ def spec_of(row: Environment) -> EnvironmentSpec:
         command=definition.command,
         arguments=definition.arguments,
         variables=definition.environment_of(row.parameters),
+        notice_seconds=row.workspace.notice_seconds,
     )
 
 

@@ -16,9 +16,11 @@ Storage = Mapping[UUID | None, int]
 def holdings_set(
     *, workspace: Workspace, items: Iterable[tuple[Flavor, int]], storage: Storage, at: datetime
 ) -> None:
-    """Sets the holdings from `at` on to exactly this."""
+    """Sets the holdings from `at` on to exactly this. What is lent is held by nobody: what runs of it is metered as allocated."""
     wanted: Counter[tuple[str, UUID | None]] = Counter()
     for flavor, count in items:
+        if flavor.is_lent:
+            continue
         wanted[holdings.GPU_HELD, flavor.pk] += flavor.gpus * count
         wanted[holdings.VCPU_HELD, None] += flavor.vcpus * count
         wanted[holdings.MEMORY_HELD, None] += flavor.memory_gib * count

@@ -33,7 +33,8 @@ PREFIX_LENGTH = len("gpu-00000000-")  # of a name at a site, before the name tha
 class Workspace(Provisioned):
     """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at.
 
-    storage_gib is plain storage; what is bought of a storage class by name are its `storage` rows.
+    storage_gib is plain storage; what is bought of a storage class by name are its `storage` rows. notice_seconds: that of its
+    flavors, all of which are lent; 0: none is, which never changes.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
@@ -41,6 +42,7 @@ class Workspace(Provisioned):
     name = models.CharField(max_length=40)
     state = models.CharField(max_length=16, choices=WorkspaceState, default=WorkspaceState.REQUESTED)
     storage_gib = models.PositiveIntegerField(default=0)
+    notice_seconds = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     # of a namespace or project that was there before the portal; "" = named by us
     adopted_name = models.CharField(max_length=63, blank=True, editable=False)
@@ -67,6 +69,11 @@ class Workspace(Provisioned):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def is_spot(self) -> bool:
+        """It borrows its GPUs: what runs in it is charged, nothing that it holds, and ends once a buyer needs them."""
+        return self.notice_seconds > 0
 
     @property
     def external_name(self) -> str:

@@ -73,6 +73,7 @@ def spec_of(workspace: Workspace, *, confirmed: bool = False) -> base.WorkspaceS
         placement=base.Placement(workspace.placement),
         flavors=_flavors(items),
         groups=groups_of(workspace),
+        notice_seconds=workspace.notice_seconds,
         **_gpus(workspace, items),
         **storage_spec(site_id=workspace.site_id, plain_gib=storage[None], bought=by_class),
     )

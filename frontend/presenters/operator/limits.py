@@ -11,7 +11,7 @@ from django.db.models import Sum
 from billing.selectors import prices_at
 from billing.selectors.costs import currency_of
 from frontend.components import Meter
-from frontend.presenters.limits import NAMES, UNITS, shared_sums
+from frontend.presenters.limits import NAMES, UNITS, gpu_name, shared_sums
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.states import OfferState
 from gpuaas.metering.models import Meter as Metered
@@ -27,7 +27,7 @@ from quotas.matrix import (
     limits_totals,
     limits_within,
 )
-from quotas.resources import gpu_resource, gpu_type_slug
+from quotas.resources import gpu_resource, gpu_type_slug, is_spot, spot_resource
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 
@@ -139,7 +139,8 @@ def _columns(resources: Iterable[str]) -> tuple[Column, ...]:
 
 def _column(resource: str, names: Mapping[str, str]) -> Column:
     slug = gpu_type_slug(resource)
-    return Column(resource, NAMES.get(resource) or names.get(slug, slug), UNITS.get(resource, ""))
+    name = NAMES.get(resource) or gpu_name(resource, names.get(slug, slug))
+    return Column(resource, name, UNITS.get(resource, ""))
 
 
 def _uses(actor: Actor, organizations: Collection[Any] | None = None) -> Uses:
@@ -153,9 +154,9 @@ def _uses(actor: Actor, organizations: Collection[Any] | None = None) -> Uses:
         shared = shared.filter(project__organization__in=organizations)
     owners = ("project_id", "project__organization_id")
     rows = [
-        (project, organization, gpu_resource(slug), total)
-        for project, organization, slug, total in gpus.values_list(
-            *owners, "flavor__pool__gpu_type__slug"
+        (project, organization, spot_resource(slug) if notice else gpu_resource(slug), total)
+        for project, organization, slug, notice, total in gpus.values_list(
+            *owners, "flavor__pool__gpu_type__slug", "flavor__notice_seconds"
         ).annotate(total=Sum("quantity"))
     ]
     sums = shared_sums()
@@ -266,10 +267,11 @@ def _adds(resource: str, change: int, organization: Organization) -> Decimal | N
     if not slug or change <= 0:
         return None
     flavors = Flavor.objects.filter(pool__gpu_type__slug=slug, state=OfferState.ACTIVE)
+    flavors = flavors.filter(notice_seconds__gt=0) if is_spot(resource) else flavors.filter(notice_seconds=0)
     prices = prices_at(organization=organization)
     found = [
         prices[key].per_hour
         for pk in flavors.values_list("pk", flat=True)
-        if (key := (pk, Metered.GPU_HELD)) in prices
+        if (key := (pk, Metered.GPU_ALLOCATED if is_spot(resource) else Metered.GPU_HELD)) in prices
     ]
     return max(found) * change if found else None

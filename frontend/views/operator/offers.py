@@ -138,7 +138,7 @@ def _shown(flavors: Sequence[Flavor]) -> list[FlavorShown]:
             FlavorShown(
                 flavor=flavor,
                 tone=TONES[OfferState(flavor.state)],
-                free=gpus[flavor.pool_id].free,
+                free=gpus[flavor.pool_id].free_as(flavor),
                 unit_price=price.per_hour if price else None,
                 by_use=meter == Meter.GPU_ALLOCATED,
                 currency=price.currency if price else "",

@@ -7,10 +7,12 @@ from django.db import IntegrityError, transaction
 
 from gpuaas.catalog.models import Flavor, GpuPool, GpuType
 from gpuaas.catalog.services.contracts import pools_lock
+from gpuaas.catalog.services.lending import NOTICE_USUAL, lending_require
 from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.services.tuning import pool_require, tuning_require, words_require
 from gpuaas.catalog.states import OfferState, PriceClass, RoundKind
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.queue import poke
 from gpuaas.core.validation import row_check
 from gpuaas.providers.registry import driver_class
 from tenants.actors import Actor
@@ -61,9 +63,11 @@ def flavor_create(
     gpus: int = 1,
     disk_gib: int = 0,
     price_class: str = PriceClass.ON_DEMAND,
+    notice_seconds: int | None = None,
     **tuning: Any,
 ) -> Flavor:
-    """Creates a draft, which is not sold before it is published. `tuning`: any of TUNING, its node requirements."""
+    """Creates a draft, which is not sold before it is published. `tuning`: any of TUNING, its node requirements. notice_seconds:
+    of the class spot; None: as usual."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     flavor = Flavor(
         pool=pool,
@@ -74,20 +78,27 @@ def flavor_create(
         memory_gib=memory_gib,
         disk_gib=disk_gib,
         price_class=price_class,
+        notice_seconds=_notice(price_class) if notice_seconds is None else notice_seconds,
         **_known(tuning),
     )
     words_require(flavor)
     row_check(flavor)
     _shares_require(vcpus=vcpus, memory_gib=memory_gib)
     tuning_require(flavor)
+    lending_require(flavor)
     try:
         with transaction.atomic():
             flavor.save(force_insert=True)
     except IntegrityError as error:
         raise Invalid.field("slug", "a flavor of this name already exists") from error
     after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib, **tuning}
+    after |= {"price_class": price_class, "notice_seconds": flavor.notice_seconds} if flavor.is_lent else {}
     audit_record(actor=actor, action="flavor.create", target=flavor, after=after)
     return flavor
+
+
+def _notice(price_class: str) -> int:
+    return NOTICE_USUAL if price_class == PriceClass.SPOT else 0
 
 
 def _known(tuning: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,6 +119,7 @@ def flavor_publish(*, actor: Actor, flavor: Flavor) -> Flavor:
     """Its GPU type has to be published first, and its pool must meet its requirements."""
     pool_require(flavor)
     tuning_require(flavor)
+    lending_require(flavor)
     sold = GpuType.objects.filter(pk=flavor.pool.gpu_type_id, state=OfferState.ACTIVE)
     if not sold.exists():
         raise Conflict(f"the GPU type {flavor.pool.gpu_type} is not sold yet; publish it first")
@@ -162,6 +174,8 @@ def _state_set(actor: Actor, row: Flavor | GpuType, state: OfferState) -> None:
     verb = {OfferState.ACTIVE: "publish", OfferState.RETIRED: "retire", OfferState.DRAFT: "draft"}[state]
     if isinstance(row, Flavor):
         rounds_wake(row.pool.site, RoundKind.OFFERS)
+        if row.is_lent:
+            poke("quotas.capacity_sync", str(row.pool.site_id))
     audit_record(
         actor=actor, action=f"{kind}.{verb}", target=row, before={"state": before}, after={"state": state}
     )

@@ -192,6 +192,11 @@ def _pools(cluster: Cluster, definition: Definition, checked: Mapping[str, Any])
         if flavor is None or (count and not is_sold(flavor)):
             wrong[f"pools.{pool.name}.flavor"] = [f"{slug} is not on offer now: choose another flavor"]
             continue
+        if flavor.is_lent:
+            wrong[f"pools.{pool.name}.flavor"] = [
+                f"{slug} is spot, which workspaces alone can have: choose another flavor"
+            ]
+            continue
         site = burst_site(cluster, flavor)
         if site and count and not site.takes_new:
             wrong[f"pools.{pool.name}.flavor"] = [

@@ -25,6 +25,9 @@ class Driver(Provisioner[workspace.WorkspaceSpec]):
 
     changes: ClassVar[Mapping[Change, tuple[StepSpec, ...]]]
 
+    # whether what borrows GPUs ends, with the notice of its spec, once a consumer that bought them waits for them
+    lends: ClassVar[bool] = False
+
     # disk of the flavors that the portal proposes; 0 where consumers share their node's
     disk_gib = 0
 

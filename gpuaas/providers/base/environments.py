@@ -5,6 +5,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from gpuaas.providers.base.steps import Provisioner
 from gpuaas.providers.base.workspace import WorkspaceRef
@@ -16,7 +17,8 @@ class EnvironmentSpec:
     its volume of `home_gib` is mounted. storage_class: of that volume, by the site's name, "" for the site's default. user:
     the numeric account as which it runs. resource_name: by which the site counts its GPUs, "" without any.
 
-    The site puts the values of `variables` in place of `$(NAME)` in command and arguments.
+    The site puts the values of `variables` in place of `$(NAME)` in command and arguments. notice_seconds: of its workspace, where
+    that borrows its GPUs.
     """
 
     id: uuid.UUID
@@ -36,17 +38,20 @@ class EnvironmentSpec:
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = ""
+    notice_seconds: int = 0
 
 
 @dataclass(frozen=True)
 class ObservedEnvironment:
-    """exists: something of it runs, or is about to. ready: it answers. detail: why it does not, in words."""
+    """exists: something of it runs, or is about to. ready: it answers. detail: why it does not, in words. preempted_at: when the
+    site last ended it because a buyer needed its GPUs."""
 
     exists: bool
     ready: bool = False
     detail: str = ""
     node: str = ""
     restarts: int = 0
+    preempted_at: datetime | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,9 @@ class JobSpec:
     retries of its own, and one that fails ends no other. together: they start together instead, find one another by name, and
     one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
     one ran.
+
+    notice_seconds: of its workspace, where that borrows its GPUs. What the site ends for a buyer then starts again by itself, and is
+    no attempt.
     """
 
     id: uuid.UUID
@@ -49,6 +52,7 @@ class JobSpec:
     together: bool = False
     attempt: int = 1
     since: datetime | None = None
+    notice_seconds: int = 0
 
 
 DEADLINE = "DeadlineExceeded"  # the reason of what was ended at its deadline
@@ -89,6 +93,8 @@ class ObservedJob:
     """detail: what it waits for or why it failed, in words; reason: the same in one, such as OOMKilled. hopeless: it waits, and
     waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended.
 
+    preempted: what the site ended last of it because a buyer needed its GPUs, by a name that nothing else of it ever has.
+
     Of several tasks: which run, succeeded and failed for good, as `gpuaas/core/ranges.py` has it; the others wait. tasks: what
     is known of some, TASKS_SEEN at most, those that failed first.
     """
@@ -104,6 +110,7 @@ class ObservedJob:
     succeeded: str = ""
     failed: str = ""
     tasks: tuple[ObservedTask, ...] = ()
+    preempted: str = ""
 
 
 class Jobs(Provisioner[JobSpec]):

@@ -52,6 +52,7 @@ class KubernetesDriver(
         base.Change.DELETE: release.STEPS,
     }
     access_kind = base.AccessKind.KUBECONFIG
+    lends = True
     # False where the site chooses the accounts of pods itself
     chooses_users = True
 

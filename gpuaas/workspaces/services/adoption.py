@@ -200,6 +200,11 @@ def _items_at(site: Site, items: Sequence[tuple[str, int]]) -> list[FlavorItem]:
     resolved = items_resolve(items)
     if resolved[0][0].pool.site_id != site.pk:
         raise Invalid.field("items", f"choose flavors of the site {site.slug}")
+    if resolved[0][0].is_lent:
+        raise Invalid.field(
+            "items",
+            "what runs already cannot become spot, which its pods would have to be made for; choose other flavors",
+        )
     return resolved
 
 

@@ -100,6 +100,7 @@ class Held:
     storage_gib: int
     classes: Mapping[uuid.UUID, int]  # GiB by storage class
     pools: Mapping[str, uuid.UUID]  # by the name that the site counts
+    notice_seconds: int = 0
 
 
 def held_by(workspace: Workspace) -> Held:
@@ -111,6 +112,7 @@ def held_by(workspace: Workspace) -> Held:
         storage_gib=max(workspace.storage_gib, storage_held(workspace)),
         classes={row.storage_class_id: max(row.gib, row.confirmed) for row in workspace.storage.all()},
         pools={row.flavor.pool.resource_name: row.flavor.pool_id for row in rows},
+        notice_seconds=workspace.notice_seconds,
     )
 
 
@@ -139,6 +141,7 @@ def items_resolve(
     _one_site(resolved, storage_gib, held)
     _one_pool_per_name(resolved, held)
     _one_profile(resolved)
+    _one_notice(resolved, held)
     return resolved
 
 
@@ -203,6 +206,34 @@ def _one_profile(items: Sequence[FlavorItem]) -> None:
             f"({', '.join([*sorted(profiles), *without])}), and a workspace has only one; request two "
             "workspaces",
         )
+
+
+def _one_notice(items: Sequence[FlavorItem], held: Held | None) -> None:
+    """What is bought and what is lent are two namespaces, since guards, priorities and charges are those of a whole one."""
+    lent = sorted(flavor.slug for flavor, _ in items if flavor.is_lent)
+    bought = sorted(flavor.slug for flavor, _ in items if not flavor.is_lent)
+    if lent and bought:
+        raise Invalid.field(
+            "items",
+            f"{lent[0]} is spot and {bought[0]} is not, and a workspace is wholly spot or not at all; request two workspaces",
+        )
+    notices = {flavor.notice_seconds for flavor, _ in items}
+    if len(notices) > 1:
+        raise Invalid.field(
+            "items", f"{lent[0]} and {lent[1]} end with different notice; request two workspaces"
+        )
+    if held is None or notices == {held.notice_seconds}:
+        return
+    if lent and held.notice_seconds:
+        raise Invalid.field(
+            "items", f"{lent[0]} ends with another notice than this workspace; request another workspace"
+        )
+    is_, is_not = (
+        (lent[0], "spot, and this workspace is not")
+        if lent
+        else (bought[0], "not spot, and this workspace is")
+    )
+    raise Invalid.field("items", f"{is_} is {is_not}; request another workspace")
 
 
 def members_resolve(members: Sequence[tuple[str, str]], *, project: Project) -> list[tuple[User, AccessRole]]:

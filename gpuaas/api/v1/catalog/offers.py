@@ -20,6 +20,7 @@ from gpuaas.catalog.services import (
     gpu_type_publish,
     gpu_type_retire,
 )
+from gpuaas.catalog.services.lending import NOTICE_LEAST, NOTICE_MOST, NOTICE_USUAL
 from gpuaas.catalog.states import HugepagesSize, OfferState, PriceClass
 from gpuaas.core.errors import Invalid
 from gpuaas.core.rows import first_of
@@ -51,6 +52,13 @@ class FlavorInput(Input):
     memory_gib = Whole(min_value=1)
     disk_gib = Whole(required=False, default=0)
     price_class = Pick(choices=PriceClass.choices, required=False, default=PriceClass.ON_DEMAND)
+    notice_seconds = Whole(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text=f"Of spot, {NOTICE_LEAST} to {NOTICE_MOST:,}: how long what runs may go on once a buyer needs its GPUs. "
+        f"Default: {NOTICE_USUAL}.",
+    )
     whole_node = Switch(required=False, default=False, help_text="Sold by the node: all GPUs of one node.")
     hugepages_size = Pick(choices=HugepagesSize.choices, required=False)
     hugepages_gib = Whole(

@@ -71,6 +71,9 @@ class FlavorOutput(Output):
     memory_gib = serializers.IntegerField()
     disk_gib = serializers.IntegerField()
     price_class = serializers.ChoiceField(choices=PriceClass.choices)
+    notice_seconds = serializers.IntegerField(
+        help_text="Of spot: for how long what runs may go on once a buyer needs its GPUs; else 0."
+    )
     whole_node = serializers.BooleanField()
     hugepages_size = serializers.ChoiceField(choices=HugepagesSize.choices, allow_blank=True)
     hugepages_gib = serializers.IntegerField(help_text="Part of its memory.")
@@ -90,7 +93,8 @@ class FlavorOutput(Output):
     gives = serializers.SerializerMethodField(help_text="The same in words.")
     state = serializers.ChoiceField(choices=OfferState.choices)
     free_gpus = serializers.SerializerMethodField(
-        help_text="What can still be held: sellable and held by nobody, without pools reserved for others."
+        help_text="What can still be held: sellable and held by nobody, without pools reserved for others; of spot, what can still "
+        "be lent."
     )
     largest_block = serializers.IntegerField(
         source="pool.largest_block", help_text="Most unallocated devices on one node."
@@ -108,7 +112,7 @@ class FlavorOutput(Output):
 
     def get_free_gpus(self, flavor: Flavor) -> int:
         gpus: Gpus = self.context["gpus"]
-        return gpus[flavor.pool_id].free_for(self.context["organizations"])
+        return gpus[flavor.pool_id].free_as(flavor, self.context["organizations"])
 
     def get_price_per_hour(self, flavor: Flavor) -> str | None:
         price = self._price(flavor)

@@ -17,7 +17,9 @@ from tenants.selectors import organization_get_for, platform_require, project_ge
 
 
 class LimitLineOutput(Output):
-    resource = serializers.CharField(help_text="gpu:<GPU type>, vcpu, memory or storage (GiB).")
+    resource = serializers.CharField(
+        help_text="gpu:<GPU type>, spot:<GPU type> (borrowed), vcpu, memory or storage (GiB)."
+    )
     limit = serializers.IntegerField(allow_null=True, help_text="null = unlimited; no line = zero.")
     used = serializers.IntegerField(help_text="Reserved for workspaces and clusters, used or not.")
     left = serializers.IntegerField(

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from billing.selectors import prices_at
+from billing.selectors import gpu_price, prices_at
 from gpuaas.api.fields import Input, Pick, Switch, Text, Whole
 from gpuaas.api.v1.catalog.views import COMPUTE
 from gpuaas.catalog.models import Flavor
@@ -89,10 +89,11 @@ def _site_of(actor: Actor, named: Mapping[str, int]) -> str:
 def _best(actor: Actor, project: Project, wanted: Mapping[str, Any], gpus: int, storage_gib: int) -> Offer:
     """The cheapest flavor with room for the count. If none has room, the cheapest: its refusal names the limit that
     is in the way."""
+    spot = wanted.get("price_class") == PriceClass.SPOT  # nobody borrows who has not asked to
     offers = [
         (flavor, gpus // flavor.gpus)
         for flavor in flavors_for(actor=actor, **wanted)
-        if gpus % flavor.gpus == 0
+        if gpus % flavor.gpus == 0 and (spot or not flavor.is_lent)
     ]
     if not offers:
         raise Invalid.field(
@@ -101,7 +102,9 @@ def _best(actor: Actor, project: Project, wanted: Mapping[str, Any], gpus: int, 
     prices = prices_at(organization=project.organization)
 
     def order(offer: Offer) -> tuple[bool, Decimal, int, str]:
-        price = prices.get((offer[0].pk, Meter.GPU_HELD))
+        price, _ = (
+            gpu_price(prices, offer[0].pk) if spot else (prices.get((offer[0].pk, Meter.GPU_HELD)), None)
+        )
         return price is None, price.per_hour if price else Decimal(0), offer[1], offer[0].slug
 
     cheapest = sorted(offers, key=order)[:ASKED]

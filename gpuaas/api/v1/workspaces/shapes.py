@@ -163,6 +163,11 @@ class WorkspaceOutput(Output):
     storage_gib = serializers.IntegerField(help_text="Plain storage, beside `storage_classes`.")
     storage_classes = StorageOutput(source="storage", many=True)
     placement = serializers.ChoiceField(choices=PLACEMENTS, allow_blank=True)
+    spot = serializers.BooleanField(
+        source="is_spot",
+        help_text="It borrows its GPUs: what runs is charged, and ends with notice once a buyer needs them.",
+    )
+    notice_seconds = serializers.IntegerField(help_text="Of spot; else 0.")
     members = MemberOutput(many=True)
     conditions = Conditions()
     object_bounds = ObjectBoundOutput(
