@@ -1,7 +1,8 @@
 """GPUs of pools: how many exist, are held, are allocated, and can still be held. Every page and the API use this.
 
-`held`: reserved by workspaces and clusters of tenants, used or not, without what is lent to spot workspaces. `allocated`: used by pods and machines, as last
-observed. Of one pool they are devices; in sums over pools a device counts as the part of a card that it is.
+`held`: reserved by workspaces and clusters of tenants, used or not, without what is lent to spot workspaces. `allocated`: used
+by pods and machines, as last observed. Of one pool they are devices; in sums over pools a device counts as the part of a card
+that it is.
 """
 
 import uuid

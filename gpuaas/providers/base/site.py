@@ -146,7 +146,8 @@ class ObservedNode:
 
     capacity counts all installed devices, `unhealthy` those of them that cannot take work. shares: how many of them are one
     card, or one slice of it, that is shared in time or by MPS; how many slices a card has follows from its kind.
-    others: those of `allocated` that are held by what this portal does not manage. block: the most free devices that one
+    others: those of `allocated` that are held by what this portal does not manage; lent: those that end when a buyer needs them, so
+    that they are free as well. block: the most free devices that one
     consumer can get there, where these are fewer than all of them.
     """
 
@@ -161,6 +162,7 @@ class ObservedNode:
     reason: str = ""
     unhealthy: int = 0
     others: int = 0
+    lent: int = 0
     block: int | None = None
     shares: int = 1
     traits: NodeTraits = field(default_factory=NodeTraits)
@@ -172,7 +174,7 @@ class ObservedNode:
 
     @property
     def free(self) -> int:
-        return max(self.healthy - self.allocated, 0)
+        return max(self.healthy - self.allocated + self.lent, 0)
 
     @property
     def largest_block(self) -> int:

@@ -82,9 +82,11 @@ class WorkspaceSpec:
     by the site's classes, and closed_classes those that were not bought. Both are empty where the site has no classes.
 
     A suspended workspace has no GPUs, vCPUs or memory here; its storage and members stay. groups: role to the group of
-    the site's own OIDC that has it; empty if the site uses none. notice_seconds: of one that borrows its GPUs, for how long what runs
-    in it may go on once somebody who bought them waits for them; 0: it has bought them. labels and annotations: further ones for its namespace,
+    the site's own OIDC that has it; empty if the site uses none. labels and annotations: further ones for its namespace,
     where it belongs to something other than a workspace.
+
+    notice_seconds: of one that borrows its GPUs, for how long what runs in it may go on once somebody who bought them waits for them;
+    0: they were bought.
     """
 
     id: uuid.UUID

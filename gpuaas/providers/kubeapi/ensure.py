@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec, step_require
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces, queues
+from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces, queues, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.managed_objects import ManagedObjects
 from gpuaas.providers.kubeapi.objects import put
@@ -90,6 +90,8 @@ class Ensure:
 
     def _guards(self) -> StepOutcome:
         """Repairs the policies where they differ; done only when a probe shows that they act."""
+        if self.spec.notice_seconds:
+            spot.ensure(self.api)
         if not guards.covers(self.api, self.spec.external_name):
             guards.install(self.api, self.openings.schedulers)
         acting = guards.probe(self.api, self.spec.external_name)

@@ -69,6 +69,7 @@ def namespace(spec: WorkspaceSpec) -> Object:
                 **scheduling(spec),
                 names.SYSCTLS: ",".join(further_sysctls(spec)),
                 names.SUSPENDED: "true" if spec.suspended else "false",
+                **({names.NOTICE: str(spec.notice_seconds)} if spec.notice_seconds else {}),
                 **_storage_classes(spec),
             },
         },

@@ -51,6 +51,8 @@ POOLS = f"{DOMAIN}/pools"
 NEAR = f"{DOMAIN}/near"
 SYSCTLS = f"{DOMAIN}/sysctls"
 SUSPENDED = f"{DOMAIN}/suspended"
+# on one that borrows its GPUs: for how many seconds its pods may go on once a buyer needs them; absent on others
+NOTICE = f"{DOMAIN}/notice-seconds"
 # the storage classes that were bought, `name,…`; absent where the portal knows of no class
 STORAGE = f"{DOMAIN}/storage-classes"
 # on namespaces that existed before the portal and so have their own names
@@ -64,6 +66,7 @@ PLUGIN_WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 GPU_TAINT = "nvidia.com/gpu"
 QUOTA = "gpuaas"
 LIMITS = "gpuaas"
+SPOT = "gpuaas-spot"  # the priority class of pods in a workspace that borrows its GPUs
 QUEUE = "gpuaas"  # the LocalQueue of a workspace, at a site with Kueue
 CLUSTER_ROLE = "gpuaas-workspace-{role}"
 ROLES = ("admin", "edit", "view")

@@ -4,6 +4,7 @@ The pod has no controller: whether it fits is the answer to its creation, and a 
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 
 from gpuaas.core.errors import NotFound, Permanent
@@ -18,7 +19,7 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release
+from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
@@ -52,16 +53,24 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
         }
 
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
-        pod = self._pod(spec) if inside.is_there(self._api, spec.workspace) else None
+        here = inside.is_there(self._api, spec.workspace)
+        pod = self._pod(spec) if here else None
+        preempted_at = self._preempted_at(spec, pod) if here and spec.notice_seconds else None
         if pod is None or (pod.get("status") or {}).get("phase") in demand.FINISHED:
-            return ObservedEnvironment(exists=False)
+            return ObservedEnvironment(exists=False, preempted_at=preempted_at)
         return ObservedEnvironment(
             exists=True,
+            preempted_at=preempted_at,
             ready=is_ready(pod),
             detail="" if is_ready(pod) else waits_for(pod, spec),
             node=pod["spec"].get("nodeName", ""),
             restarts=int(inside.container_of(pod, CONTAINER).get("restartCount") or 0),
         )
+
+    def _preempted_at(self, spec: EnvironmentSpec, pod: Object | None) -> datetime | None:
+        live = [pod] if pod is not None else []
+        ended = spot.preemptions(self._api, spec.workspace.external_name, live, spec.name)
+        return max((at for at, name in ended if name == spec.name), default=None)
 
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
         if not self.connection.options.get("environments_direct"):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers import base
 from gpuaas.providers.base.steps import Provisioner
-from gpuaas.providers.kubeapi import names, namespaces, pods, release
+from gpuaas.providers.kubeapi import names, namespaces, pods, release, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 
 # waiting does not help: something of the image or the definition is wrong
@@ -123,6 +123,7 @@ def pod_spec(
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": release.GRACE_SECONDS,
+        **spot.pod_fields(spec.notice_seconds),
         "securityContext": context,
         "volumes": [*volumes, {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
     }

@@ -22,7 +22,7 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release
+from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import inside, tasks
 from gpuaas.providers.kubernetes.attempts import (
@@ -39,6 +39,10 @@ from gpuaas.providers.kubernetes.attempts import (
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
 STEPS = {Change.CREATE: (START,)} | dict.fromkeys((Change.SUSPEND, Change.DELETE), (STOP,))
 BATCH = "/apis/batch/v1"
+# what the site ends for others, it starts again by itself, and counts it as no attempt
+_PREEMPTED_IS_NO_FAILURE = {
+    "rules": [{"action": "Ignore", "onPodConditions": [{"type": spot.DISRUPTED, "status": "True"}]}]
+}
 ENDED_SEEN = "50"  # pods of many tasks, of those that failed and of those that succeeded
 TIDIED = 100  # more tasks than these leave nothing at the site of what succeeded
 
@@ -56,13 +60,21 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if job["spec"].get("suspend") and queues.LABEL in job["metadata"]["labels"]:
             words = queues.waits_for(self._api, job)
             return ObservedJob(JobPhase.WAITING, words, attempt=spec.attempt if spec.together else 1)
-        if spec.tasks > 1:
-            return self._observe_tasks(job, spec)
-        attempts = self._pods(job)
-        found = seen(job, attempts, spec)
-        if found.phase is JobPhase.WAITING and not attempts and (why := self._refusal(job)):
-            return ObservedJob(JobPhase.WAITING, detail=why, attempt=found.attempt)
-        return found
+        attempts = self._pods(job) if spec.tasks == 1 else []
+        found = seen(job, attempts, spec) if spec.tasks == 1 else self._observe_tasks(job, spec)
+        if (
+            spec.tasks == 1
+            and found.phase is JobPhase.WAITING
+            and not attempts
+            and (why := self._refusal(job))
+        ):
+            found = ObservedJob(JobPhase.WAITING, detail=why, attempt=found.attempt)
+        return replace(found, preempted=self._preempted(spec, attempts)) if spec.notice_seconds else found
+
+    def _preempted(self, spec: JobSpec, live: list[Object]) -> str:
+        """The pod of it that was ended last for a buyer."""
+        ended = spot.preemptions(self._api, spec.workspace.external_name, live, f"{spec.name}-")
+        return ended[-1][1] if ended else ""
 
     def _observe_tasks(self, job: Object, spec: JobSpec) -> ObservedJob:
         """Never all pods, which may be thousands."""
@@ -245,6 +257,7 @@ def job_of(spec: JobSpec, *, chooses_users: bool = True) -> Object:
         **({"backoffLimit": spec.retries} if spec.tasks == 1 else tasks.fields_of(spec)),
         "podReplacementPolicy": "Failed",
         "template": {"spec": _pod_spec(spec, chooses_users=chooses_users)},
+        **({"podFailurePolicy": _PREEMPTED_IS_NO_FAILURE} if spec.notice_seconds else {}),
         **({"activeDeadlineSeconds": seconds} if seconds else {}),
     }
     made = inside.object_of(spec, names.JOB, "batch/v1", "Job", body)

@@ -2,7 +2,7 @@
 
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubeapi.guards import devices, security
+from gpuaas.providers.kubeapi.guards import devices, security, spot
 from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list, cel_text
 
@@ -60,6 +60,7 @@ _RULES: tuple[Rule, ...] = (
         "affinity to pods of other namespaces may not be used: leave namespaces and namespaceSelector out",
     ),
     *security.RULES,
+    *spot.RULES,
 )
 _TEMPLATE_SPEC = (
     "request.kind.kind == 'CronJob' ? {object}.spec.jobTemplate.spec.template : "
@@ -116,9 +117,11 @@ def _pods(site: Site) -> Object:
             "annotations": "object.metadata.?annotations.orValue({})",
             "daemon": DAEMON,
             **devices.VARIABLES,
+            **spot.VARIABLES,
         },
         rules=_pod_rules(site),
         sentences={
+            **spot.SENTENCES,
             _NEEDS_SELECTOR: cel_text(f"{_NEEDS_SELECTOR}; GPU@selector: ") + " + variables.pins.join('; ')",
             f"{names.PROBE} is the portal's own annotation": f"'guards act: ' + variables.annotations['{names.PROBE}']",
         },
@@ -147,6 +150,7 @@ def _pod_rules(site: Site) -> tuple[Rule, ...]:
             "priority classes above the site's default would evict other tenants' pods: "
             "leave priorityClassName out",
         ),
+        *spot.OF_PODS,
         Rule(_PINNED.format(missing="''"), _NEEDS_SELECTOR),
     )
 
@@ -172,6 +176,8 @@ def _templates(site: Site) -> Object:
             "annotations": "variables.template.?metadata.?annotations.orValue({})",
             "daemon": "false",
             **devices.VARIABLES,
+            **spot.VARIABLES,
         },
         rules=(_scheduler(site), *_TEMPLATE_RULES),
+        sentences=spot.SENTENCES,
     )

@@ -8,7 +8,7 @@ from gpuaas.providers.kubeapi import namespaces
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
 from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin, storage
-from gpuaas.providers.kubernetes.inventory.owners import Holders, marked, spaces_ours
+from gpuaas.providers.kubernetes.inventory.owners import Holders, lent, marked, spaces_ours
 from gpuaas.providers.kubernetes.inventory.pools import pools_of
 
 __all__ = ["take"]
@@ -32,7 +32,7 @@ def take(
     claims = api.items_if_known(f"{dra.DRA}/resourceclaims") if published else []
     spaces = api.items(namespaces.COLLECTION)
     ours = spaces_ours(spaces, holders)
-    counted = plugin.devices(rows, all_pods, ours, also, sold)
+    counted = plugin.devices(rows, all_pods, ours, also, sold, lent(spaces))
     claimed = dra.devices(api, labels, published, claims, ours, sold)
     found = [*counted.found, *claimed.found]
     pools = pools_of(found, pool_label, sold)

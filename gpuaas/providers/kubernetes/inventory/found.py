@@ -13,7 +13,7 @@ class Found:
     names: every name by which these devices can be allocated. shares_with: slugs of kinds that share the same hardware, so
     that allocating one removes others. closed: why they cannot be allocated, in words. trouble: with the name that they were
     sold by, in words. device_class: of that name. others: those of
-    `allocated` that are not ours. also: further names to which the site charges them. shares: as ObservedNode.
+    `allocated` that are not ours; lent: as ObservedNode. also: further names to which the site charges them. shares: as ObservedNode.
     """
 
     node: str
@@ -24,6 +24,7 @@ class Found:
     labels: Mapping[str, str] = field(default_factory=dict)
     unhealthy: int = 0
     others: int = 0
+    lent: int = 0
     shares: int = 1
     names: frozenset[str] = frozenset()
     shares_with: frozenset[str] = frozenset()

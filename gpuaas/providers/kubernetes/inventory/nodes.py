@@ -49,6 +49,7 @@ def observed(
                 unhealthy=each.capacity if each.closed else each.unhealthy,
                 shares=each.shares,
                 others=each.others,
+                lent=each.lent,
             )
 
 
@@ -72,6 +73,7 @@ def _rows(node: Object, here: list[Found], barred: str, unnamed: str) -> Iterato
             shares=each.shares if each else 1,
             traits=traits(node),
             others=each.others if each else 0,
+            lent=each.lent if each else 0,
         )
 
 

@@ -27,6 +27,12 @@ def marked(spaces: Iterable[Object]) -> dict[str, uuid.UUID]:
     return {each["metadata"]["name"]: holder for each in spaces for holder in _ids(each)}
 
 
+def lent(spaces: Iterable[Object]) -> frozenset[str]:
+    """Names of the namespaces that borrow their GPUs."""
+    marks = ((each["metadata"]["name"], each["metadata"].get("annotations") or {}) for each in spaces)
+    return frozenset(name for name, found in marks if names.NOTICE in found)
+
+
 def _ids(space: Object) -> set[uuid.UUID]:
     labels = space["metadata"].get("labels") or {}
     found = (uuid_read(value) for key, value in labels.items() if key.startswith(f"{names.DOMAIN}/"))

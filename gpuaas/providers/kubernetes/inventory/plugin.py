@@ -46,10 +46,13 @@ def devices(
     ours: frozenset[str],
     also: frozenset[str],
     sold: Sold = (),
+    lent: frozenset[str] = frozenset(),
 ) -> Counted:
-    """`ours`: the namespaces whose pods are not others'. Shares of unknown size are understood only where they were sold."""
-    held = _held(all_pods, ours)
-    rows = [_sized(each, sold) for node in nodes for each in _on_node(node, held, also)]
+    """`ours`: the namespaces whose pods are not others'; `lent`: those whose pods end when a buyer needs their devices. Shares of
+    unknown size are understood only where they were sold."""
+    listed = list(all_pods)
+    held = _held(listed, ours), _held(listed, lent & ours)
+    rows = [_sized(each, sold) for node in nodes for each in _on_node(node, *held, also)]
     return Counted(
         tuple(each for each in rows if isinstance(each, Found)),
         tuple(each for each in rows if isinstance(each, Unknown)),
@@ -92,7 +95,10 @@ def _held(all_pods: Iterable[Object], ours: frozenset[str]) -> Counter[tuple[str
 
 
 def _on_node(
-    node: Object, held: Counter[tuple[str, str, bool]], also: frozenset[str]
+    node: Object,
+    held: Counter[tuple[str, str, bool]],
+    lent: Counter[tuple[str, str, bool]],
+    also: frozenset[str],
 ) -> Iterator[Found | Unknown]:
     """The kubelet's capacity counts installed devices; those that are not allocatable are unhealthy."""
     name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
@@ -112,8 +118,18 @@ def _on_node(
             others = held[name, resource, False]
             took = held[name, resource, True] + others
             out = built_in - fit
+            given = lent[name, resource, True]
             yield Found(
-                name, kind, resource, built_in, took, labels, unhealthy=out, others=others, shares=shares
+                name,
+                kind,
+                resource,
+                built_in,
+                took,
+                labels,
+                unhealthy=out,
+                others=others,
+                lent=given,
+                shares=shares,
             )
         elif is_gpu(resource, also):
             yield Unknown(name, resource, built_in, NAMELESS)

@@ -1,0 +1,72 @@
+"""Rules for workspaces that borrow their GPUs: their pods are the first to go, and are gone when the notice is over.
+
+The class alone gives no rights, so a pod elsewhere may name it: it only gives way to others.
+"""
+
+from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
+from gpuaas.providers.kubeapi.guards.site import Site, cel_text
+from gpuaas.providers.kubeapi.spot import PRIORITY
+
+SPOT = "gpuaas-spot"
+
+VARIABLES = {
+    # 0 where the GPUs were bought
+    "notice": f"int(namespaceObject.metadata.?annotations[?'{names.NOTICE}'].orValue('0'))",
+}
+_CLASS = f"this workspace borrows its GPUs, so its pods give way to buyers' pods: set priorityClassName to {names.SPOT}"
+_GRACE = "this workspace borrows its GPUs, and its pods have to end within its notice: lower terminationGracePeriodSeconds"
+_PROBES = "this workspace borrows its GPUs: take terminationGracePeriodSeconds out of probes, by which a pod could outlast its notice"
+_DELETED = (
+    "this workspace borrows its GPUs, and its pods have to end within its notice: lower the grace period"
+)
+
+# of pods and of templates alike
+RULES = (
+    Rule(
+        f"variables.notice == 0 || variables.spec.?priorityClassName.orValue('') == '{names.SPOT}'",
+        _CLASS,
+    ),
+    Rule(
+        "variables.notice == 0 || variables.spec.?terminationGracePeriodSeconds.orValue(30) <= variables.notice",
+        _GRACE,
+    ),
+    Rule(
+        "variables.notice == 0 || variables.containers.all(c, "
+        "!has(c.livenessProbe) || !has(c.livenessProbe.terminationGracePeriodSeconds)) && variables.containers.all(c, "
+        "!has(c.startupProbe) || !has(c.startupProbe.terminationGracePeriodSeconds))",
+        _PROBES,
+    ),
+)
+# of pods alone: what the class is worth where somebody has made another one of its name
+OF_PODS = (
+    Rule(
+        f"variables.notice == 0 || variables.spec.?priority.orValue(0) == {PRIORITY}",
+        f"the site's priority class {names.SPOT} is not the portal's: ask the site's operator to delete it",
+    ),
+)
+_NUMBER = " + ' (at most ' + string(variables.notice) + ')'"
+SENTENCES = {_GRACE: f"{cel_text(_GRACE)}{_NUMBER}"}
+
+
+def policies(site: Site) -> list[Object]:
+    """Who deletes a pod may give it longer than it has by itself, and the scheduler does not shorten what has begun."""
+    return [
+        validating(
+            SPOT,
+            [resources("", "pods", ["DELETE"]), resources("", "pods/eviction", ["CREATE"])],
+            conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
+            variables={
+                **VARIABLES,
+                "options": "request.operation == 'DELETE' ? dyn(request.options) : dyn(object).?deleteOptions.orValue({})",
+            },
+            rules=(
+                Rule(
+                    "variables.notice == 0 || variables.options.?gracePeriodSeconds.orValue(0) <= variables.notice",
+                    _DELETED,
+                ),
+            ),
+            sentences={_DELETED: f"{cel_text(_DELETED)}{_NUMBER}"},
+        )
+    ]
