@@ -9,7 +9,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import Connection, Difference, SiteChange, WorkspaceSpec, storage_key
 from gpuaas.providers.sandbox.dials import call, refuse_where_down, site_write
-from gpuaas.providers.sandbox.models import SandboxChange, SandboxNamespace, SandboxSite
+from gpuaas.providers.sandbox.models import NOTICE, SandboxChange, SandboxNamespace, SandboxSite
 from gpuaas.providers.sandbox.watch import POLL_SECONDS
 
 LIMITS = {"default": {"cpu": 1, "memory": 1}}
@@ -59,7 +59,8 @@ def _tampered(room: SandboxNamespace, what: str, change: Mapping[str, Any]) -> s
 
 
 def labels_of(spec: WorkspaceSpec) -> dict[str, str]:
-    return {"project": spec.project_slug, "organization": spec.organization_slug}
+    notice = {NOTICE: str(spec.notice_seconds)} if spec.notice_seconds else {}
+    return {"project": spec.project_slug, "organization": spec.organization_slug, **notice}
 
 
 def wanted(spec: WorkspaceSpec) -> tuple[dict[str, int], dict[str, dict[str, str]]]:

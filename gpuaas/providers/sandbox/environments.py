@@ -1,7 +1,7 @@
 """Environments at a simulated site: a pod and a claim each, under the same quota as what the tenant makes."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from gpuaas.core import clock
@@ -43,11 +43,15 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
         with self.place("observe", spec) as (site, room):
             pod = _pod(room, spec)
+            told = room.preempted.get(spec.name) if room is not None else None
+            preempted_at = datetime.fromisoformat(told) if told else None
             if pod is None:
-                return ObservedEnvironment(exists=False)
+                return ObservedEnvironment(exists=False, preempted_at=preempted_at)
             ready = _is_ready(site, pod)
             waits = "" if ready else pod.waiting_for or "it starts"
-            return ObservedEnvironment(exists=True, ready=ready, detail=waits, node=pod.node_name)
+            return ObservedEnvironment(
+                exists=True, ready=ready, detail=waits, node=pod.node_name, preempted_at=preempted_at
+            )
 
     def reach(self, spec: EnvironmentSpec) -> Carry:
         with self.place("reach", spec) as (site, room):

@@ -53,6 +53,21 @@ class Inside(Provisioner[SpecT]):
             yield site, rooms.first()
 
 
+def preempted_by(room: SandboxNamespace, name: str) -> str:
+    """Of a pod that was told to end for a buyer: its name and when, "" of any other."""
+    return f"{name} {at}" if (at := room.preempted.get(name)) else ""
+
+
+def preempted_take(room: SandboxNamespace, name: str) -> str:
+    """The same, once: its owner makes it anew."""
+    room.refresh_from_db(fields=["preempted"])
+    found = preempted_by(room, name)
+    if found:
+        room.preempted = {key: at for key, at in room.preempted.items() if key != name}
+        room.save(update_fields=["preempted"])
+    return found
+
+
 def claim_missing(room: SandboxNamespace, spec: JobSpec) -> str:
     """The first of a job's volumes that is not there."""
     found = room.claims.filter(name__in=spec.volumes).values_list("name", flat=True) if spec.volumes else ()

@@ -8,7 +8,13 @@ from django.db.models import Q, Sum
 from gpuaas.providers import base
 from gpuaas.providers.contracts import kinds_apart
 from gpuaas.providers.sandbox import fitness
-from gpuaas.providers.sandbox.models import SandboxClusterObject, SandboxNamespace, SandboxNode, SandboxSite
+from gpuaas.providers.sandbox.models import (
+    NOTICE,
+    SandboxClusterObject,
+    SandboxNamespace,
+    SandboxNode,
+    SandboxSite,
+)
 
 PRODUCT = "nvidia.com/gpu.product"
 _LIVE = Q(pods__finished_at=None)
@@ -18,12 +24,13 @@ STORAGE_CLASSES = (
     base.ObservedStorageClass("fast", "sandbox/flash"),
     base.ObservedStorageClass("standard", "sandbox/disk", default=True),
 )
+LENT = Sum("pods__gpus", filter=_LIVE & Q(pods__namespace__labels__has_key=NOTICE), default=0)
 OTHERS = Sum("pods__gpus", filter=_LIVE & _FOREIGN, default=0)
 
 
 def inventory(site: SandboxSite, sold: Sequence[base.SoldPool] = ()) -> base.Inventory:
     """`sold`: as in Connection; nodes that its selector does not match take no work."""
-    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=HELD, others=OTHERS))
+    nodes = list(SandboxNode.objects.filter(site=site).annotate(held=HELD, others=OTHERS, lent=LENT))
     kinds = kinds_apart({_pair(node): base.DeviceKind(**node.kind) for node in nodes if node.kind}, sold)
     contracts = {each.kind_slug: each for each in sold}
     pools: dict[str, base.ObservedPool] = {}
@@ -54,6 +61,7 @@ def inventory(site: SandboxSite, sold: Sequence[base.SoldPool] = ()) -> base.Inv
                 unhealthy=node.capacity if closed else node.unhealthy,
                 traits=base.NodeTraits(**node.traits),
                 others=node.others,
+                lent=node.lent,
                 checks=fitness.node_checks(node, site.faults.get("nodes", {})),
             )
             for node in nodes

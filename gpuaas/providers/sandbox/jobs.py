@@ -21,6 +21,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox import inside, tasks
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of, words_of
+from gpuaas.providers.sandbox.inside import preempted_by, preempted_take
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.movers import moves_log, moves_of, moves_result, moves_seconds
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
@@ -112,6 +113,8 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     again = not job.made
     if ended is not None:
         again = _ended(job, spec, *(moves_result(job.moves) if job.moves else result_of(spec)))
+    elif pod is None and job.made and (at := preempted_take(room, _pod_name(job))):
+        job.preempted, job.made, again = at, False, True
     elif pod is None and job.made:
         again = _ended(job, spec, 137, "Evicted", "the site removed it")
     if again:
@@ -168,7 +171,8 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
     elif pod is not None:
         phase, detail = JobPhase.RUNNING, ""
     hopeless = phase is JobPhase.WAITING and reason == "ImagePullBackOff"
-    return ObservedJob(phase, detail, reason, hopeless, job.attempt, job.exit_code, node)
+    ended = preempted_by(room, _pod_name(job)) or job.preempted
+    return ObservedJob(phase, detail, reason, hopeless, job.attempt, job.exit_code, node, preempted=ended)
 
 
 def _pod_name(job: SandboxJob) -> str:

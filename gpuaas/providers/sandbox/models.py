@@ -1,11 +1,14 @@
 """The simulated site's own storage, like a cluster's etcd. No other room reads these tables."""
 
 import uuid
+from datetime import timedelta
 from typing import Any
 
 from django.db import models
 
 from gpuaas.providers.base import storage_key
+
+NOTICE = "notice"  # the label of a namespace that borrows its devices: in seconds
 
 
 class SandboxSite(models.Model):
@@ -69,7 +72,8 @@ class SandboxNamespace(models.Model):
     """owner = the workspace it was made for; null = somebody else's, never to be touched.
 
     selectors: GPU resource → node labels that its pods are pinned to. gone_at is set while it goes away.
-    suspended: no pod is admitted; `scaled_away` holds the pods of workloads that come back.
+    suspended: no pod is admitted; `scaled_away` holds the pods of workloads that come back. preempted: pod → when it was last told to
+    end because a buyer needed its devices.
     """
 
     site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="namespaces")
@@ -81,6 +85,7 @@ class SandboxNamespace(models.Model):
     isolated = models.BooleanField(default=False)
     suspended = models.BooleanField(default=False)
     scaled_away = models.JSONField(default=list, blank=True)
+    preempted = models.JSONField(default=dict, db_default={}, blank=True)
     confirm_at = models.DateTimeField(null=True)
     gone_at = models.DateTimeField(null=True)
 
@@ -90,6 +95,12 @@ class SandboxNamespace(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def notice(self) -> timedelta | None:
+        """None: its devices were bought."""
+        seconds = self.labels.get(NOTICE)
+        return timedelta(seconds=int(seconds)) if seconds else None
 
 
 class SandboxQuota(models.Model):
@@ -185,7 +196,7 @@ class SandboxPod(models.Model):
 class SandboxJob(models.Model):
     """A job of the portal's, which starts its attempts one after the other. made: whether the present one has its pod yet;
     outcome: a `JobPhase`, "" while it has not ended; detail: why it waits or has failed. tasks: of several, as tasks.py has them.
-    moves: what a mover of files copies, as movers.py has it.
+    moves: what a mover of files copies, as movers.py has it. preempted: the pod of it that was ended last for a buyer, and when.
     """
 
     namespace = models.ForeignKey(SandboxNamespace, on_delete=models.CASCADE, related_name="jobs")
@@ -198,6 +209,7 @@ class SandboxJob(models.Model):
     exit_code = models.IntegerField(null=True)
     tasks = models.JSONField(default=list, db_default=[], blank=True)
     moves = models.JSONField(default=list, db_default=[], blank=True)
+    preempted = models.CharField(max_length=120, blank=True, default="", db_default="")
     created_at = models.DateTimeField()
 
     class Meta:

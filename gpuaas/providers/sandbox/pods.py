@@ -116,10 +116,11 @@ def pod_evict(site_id: uuid.UUID, namespace: str, uid: str, *, reason: str) -> b
 
 def pods_end(site: SandboxSite, pods: Iterable[SandboxPod]) -> None:
     """Start the grace period where it has not started; finished pods are removed at once."""
-    now = clock.now()
+    now, grace = clock.now(), timedelta(milliseconds=site.grace_ms)
     for pod in pods:
         if pod.gone_at is None:
-            pod.gone_at = now if pod.finished_at else now + timedelta(milliseconds=site.grace_ms)
+            longest = min(grace, pod.namespace.notice or grace)
+            pod.gone_at = now if pod.finished_at else now + longest
             pod.save(update_fields=["gone_at"])
 
 

@@ -25,6 +25,8 @@ DEVICES = uuid.UUID("6f1d5c1e-62c5-4b7f-9a53-0b6a2c6f8a11")  # of their ids
 class SandboxPodsDriver(SandboxDriver, MetricsCapability, EnvironmentCapability, JobCapability):
     """A site of pods, whose exporter tells which pod has which device; clouds of machines have none."""
 
+    lends = True
+
     @property
     def environments(self) -> SandboxEnvironments:
         return SandboxEnvironments(self.connection)

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import F, Q
 
 from gpuaas.providers.base import ObservedConsumer
+from gpuaas.providers.sandbox.lending import buyers_first, reclaim
 from gpuaas.providers.sandbox.models import (
     SandboxEvent,
     SandboxNamespace,
@@ -88,7 +89,7 @@ def _pod_remove(site: SandboxSite, pod: SandboxPod) -> None:
 def _schedule(
     site: SandboxSite, pods: Sequence[SandboxPod], nodes: Sequence[SandboxNode], at: datetime
 ) -> None:
-    """Place waiting pods, oldest first, each on the fullest node with room, which keeps large blocks free."""
+    """Place waiting pods, buyers' first and the oldest first, each on the fullest node with room, which keeps large blocks free."""
     free = {
         node.pk: max(node.capacity - node.unhealthy, 0) if node.ready and not node.cordoned else 0
         for node in nodes
@@ -96,9 +97,10 @@ def _schedule(
     for pod in pods:
         if pod.node_id in free and pod.scheduled_at is not None:
             free[pod.node_id] -= pod.gpus
-    for pod in pods:
-        if pod.scheduled_at is None and pod.gone_at is None:
-            _place(site, pod, [node for node in nodes if fits_kind(pod, node)], free, at)
+    for pod in buyers_first(pods):
+        fitting = [node for node in nodes if fits_kind(pod, node)]
+        if not _place(site, pod, fitting, free, at):
+            _wait(pod, pods, fitting, free, at)
 
 
 def fits_kind(pod: SandboxPod, node: SandboxNode) -> bool:
@@ -111,19 +113,36 @@ def fits_kind(pod: SandboxPod, node: SandboxNode) -> bool:
 
 def _place(
     site: SandboxSite, pod: SandboxPod, nodes: Sequence[SandboxNode], free: dict[int, int], at: datetime
-) -> None:
-    fitting = [node for node in nodes if free[node.pk] >= pod.gpus]
+) -> bool:
+    fitting = [node for node in nodes if not pod.gpus or free[node.pk] >= pod.gpus]
     if not fitting:
-        waiting_for = _why_not(pod, nodes, free)
-        if waiting_for != pod.waiting_for:
-            pod.waiting_for = waiting_for
-            pod.save(update_fields=["waiting_for"])
-        return
+        return False
     node = min(fitting, key=lambda each: (free[each.pk], each.pk))
     free[node.pk] -= pod.gpus
     pod.node, pod.node_name, pod.scheduled_at, pod.waiting_for = node, node.name, at, ""
     pod.save(update_fields=["node", "node_name", "scheduled_at", "waiting_for"])
     event_add(site, pod, at=at)
+    return True
+
+
+def _wait(
+    pod: SandboxPod,
+    pods: Sequence[SandboxPod],
+    nodes: Sequence[SandboxNode],
+    free: dict[int, int],
+    at: datetime,
+) -> None:
+    """For what is free one day; a buyer at the longest for what borrowers give back, which is promised to it."""
+    found = None if pod.namespace.notice else reclaim(pod, pods, nodes, free, at)
+    if found is None:
+        waiting_for = _why_not(pod, nodes, free)
+    else:
+        chosen, by = found
+        free[chosen] -= pod.gpus
+        waiting_for = f"waits for borrowed {pod.resource_name}, which are given back by {by:%H:%M:%S} UTC"
+    if waiting_for != pod.waiting_for:
+        pod.waiting_for = waiting_for
+        pod.save(update_fields=["waiting_for"])
 
 
 def _why_not(pod: SandboxPod, nodes: Sequence[SandboxNode], free: Mapping[int, int]) -> str:

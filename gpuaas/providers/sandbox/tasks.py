@@ -23,7 +23,7 @@ from gpuaas.providers.base import (
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of
-from gpuaas.providers.sandbox.inside import claim_missing
+from gpuaas.providers.sandbox.inside import claim_missing, preempted_by, preempted_take
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -65,8 +65,13 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     """What the site's controller of jobs does by now."""
     pods = _pods(room, job)
     for number, task in enumerate(job.tasks):
-        if task["made"] and not task["outcome"]:
-            _look(number, task, pods.get(pod_name(job, number)), spec)
+        if not task["made"] or task["outcome"]:
+            continue
+        pod = pods.get(pod_name(job, number))
+        if pod is None and (ended := preempted_take(room, pod_name(job, number))):
+            job.preempted, task["made"] = ended, False
+        else:
+            _look(number, task, pod, spec)
     failed = [number for number, task in enumerate(job.tasks) if task["outcome"] == JobPhase.FAILED]
     since = spec.since if spec.attempt > 1 and spec.since is not None else job.created_at
     if spec.deadline_seconds and since + timedelta(seconds=spec.deadline_seconds) <= clock.now():
@@ -175,6 +180,7 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         succeeded=found[JobPhase.SUCCEEDED],
         failed=found[JobPhase.FAILED],
         tasks=tasks_cut(each for each in tasks if each.node or each.attempt > 1),
+        preempted=max((preempted_by(room, name) for name in pods), default="") or job.preempted,
     )
 
 
