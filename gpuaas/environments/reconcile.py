@@ -26,6 +26,8 @@ from gpuaas.lifecycle.inside import Look, Record
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepRow
 from gpuaas.providers.base import Change, Environments, EnvironmentSpec, ObservedEnvironment
+from gpuaas.workspaces import lending
+from tenants.actors import SYSTEM
 
 S = EnvironmentState
 LOOK_AGAIN = timedelta(seconds=60)
@@ -70,7 +72,7 @@ def _act(visit: Visit, action: Action) -> bool:
         case Finish(state=state):
             _finish(visit, state)
         case Look():
-            _look(visit)
+            return _look(visit)
         case CleanUp():
             RECORD.clean_up(visit, Change.SUSPEND if visit.row.state == S.STOPPED else Change.DELETE)
         case _:
@@ -89,6 +91,7 @@ def _finish(visit: Visit, state: S) -> None:
         conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING, RUNNING, USE))
         ENVIRONMENT.move(row, state, observed={}, **({} if state == S.STOPPED else changes))
         if state == S.READY:
+            conditions_write(row, drop=(lending.KEPT,))
             begun = {"used_at": moment, "since": moment, "due_at": moment, "unknown": ""}
             begun |= {"stop_at": None, "stopped_at": None}
             EnvironmentUse.objects.update_or_create(environment=row, defaults=begun)
@@ -99,9 +102,12 @@ def _finish(visit: Visit, state: S) -> None:
         ENVIRONMENT.announce(row)
 
 
-def _look(visit: Visit) -> None:
+def _look(visit: Visit) -> bool:
     seen = visit.driver.observe(visit.spec)
     detail = seen.detail
+    if not seen.exists and visit.row.workspace.is_spot:
+        _give_back(visit, seen)
+        return True
     if not seen.exists:
         detail = "nothing of it ran, so it is started again"
         for step in visit.driver.steps(Change.CREATE, visit.spec):
@@ -121,6 +127,28 @@ def _look(visit: Visit) -> None:
         claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
         if news:
             ENVIRONMENT.announce(row)
+    return False
+
+
+def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:
+    """Of one that borrows its GPUs nothing runs any more: it stays stopped, and its owner starts it again."""
+    with RECORD.guarded(visit) as row:
+        began = (
+            row.operations.exclude(finished_at=None)
+            .order_by("-finished_at")
+            .values_list("finished_at", flat=True)
+            .first()
+        )
+        at = seen.preempted_at
+        reason = "nothing of it ran any more, and its GPUs are borrowed"
+        if at is not None and (began is None or at > began):
+            reason = lending.preempted_words(at)
+            conditions_write(row, lending.preempted(at, "start it again when you like"))
+        ENVIRONMENT.begin(
+            row, SYSTEM, Change.SUSPEND, summary=reason, reason=reason, suspended_at=clock.now()
+        )
+        ENVIRONMENT.audit(row, SYSTEM, "stop", after={"reason": reason})
+        ENVIRONMENT.announce(row)
 
 
 def _next_look(row: Environment, *, ready: bool) -> datetime:

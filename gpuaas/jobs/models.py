@@ -19,7 +19,8 @@ class Job(Inside):
     waiting: why it does not run yet, in words. holding: it takes what it asks for, from when it left the queue until the site has
     confirmed that nothing of it is left. outcome: how it ended, one of ENDED, known before it is there; cause: of a failure, in
     one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats. template: the name of that
-    by which it was submitted, as it was then.
+    by which it was submitted, as it was then. preempted: by what name the site ended it last for somebody who bought the GPUs that it
+    borrows; preempted_at: when that was seen; preemptions: how often.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. followed: the task whose log a
@@ -61,6 +62,9 @@ class Job(Inside):
     cause = models.CharField(max_length=40, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     attempt = models.PositiveSmallIntegerField(default=0)
+    preempted = models.CharField(max_length=253, blank=True, default="", db_default="", editable=False)
+    preempted_at = models.DateTimeField(null=True, blank=True, editable=False)
+    preemptions = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(Inside.Meta):

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuaas.core import claims, clock
 from gpuaas.jobs import staging
+from gpuaas.jobs.lending import is_out, preemption_write, waiting_words
 from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import mover_of
@@ -98,12 +99,16 @@ def _look(visit: Visit) -> bool:
         )
         visit.driver.tidy(visit.spec)
     with RECORD.guarded(visit) as row:
-        news = _seen_write(row, seen) | logs_write(row, logs)
+        news = preemption_write(row, seen) | _seen_write(row, seen) | logs_write(row, logs)
         news = conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,)) or news
         if seen.phase in OVER or seen.hopeless:
             return _end(visit, row, seen)
+        if row.state == S.RUNNING and seen.phase is JobPhase.WAITING and is_out(row):
+            JOB.move(row, S.STARTING, reason=row.waiting)
+            row.due_at = visit.row.due_at
         if row.state == S.STARTING and seen.phase is JobPhase.RUNNING:
-            RECORD.operation_end(visit, clock.now(), succeeded=True)
+            if visit.operation is not None:
+                RECORD.operation_end(visit, clock.now(), succeeded=True)
             JOB.move(row, S.RUNNING, ready_at=row.ready_at or clock.now())
             row.due_at = visit.row.due_at  # the transition has read the row anew
             news = True
@@ -118,7 +123,7 @@ def _seen_write(row: Job, seen: ObservedJob) -> bool:
         "attempt": seen.attempt or row.attempt,
         "exit_code": seen.exit_code if seen.exit_code is not None else row.exit_code,
         "observed": _observed(row, seen),
-        "waiting": seen.detail[:300] if seen.phase is JobPhase.WAITING else "",
+        "waiting": waiting_words(row, seen.detail)[:300] if seen.phase is JobPhase.WAITING else "",
     }
     changed = {name: value for name, value in facts.items() if getattr(row, name) != value}
     for name, value in changed.items():

@@ -2,7 +2,7 @@
 
 The values are those of the frame (`gpuaas/lifecycle/states.py`) where they mean the same to it; people, pages and the API read
 the names. The edges are a job's own: it runs once, so nothing leads back, but to another attempt of tasks that
-run together, and to move files that could not be moved.
+run together, to start after it was ended for a buyer, and to move files that could not be moved.
 """
 
 from typing import Any
@@ -51,7 +51,7 @@ MACHINE = Machine(
         # it has room now; or it is cancelled before
         S.QUEUED: frozenset({S.STARTING, S.CANCELLED, S.DELETING}),
         S.STARTING: frozenset({S.RUNNING, S.ENDING, S.DELETING}),
-        # to start again, of tasks that run together, of which one has failed
+        # to start again: of tasks that run together, of which one has failed; or once it was ended for a buyer
         S.RUNNING: frozenset({S.STARTING, S.ENDING, S.DELETING}),
         # the site holds nothing of it any more: how it ended is known since before
         S.ENDING: frozenset({*ENDED, S.STAGING_OUT, S.DELETING}),

@@ -26,6 +26,10 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
 
 S = JobState
+NOT_LENT = (
+    "the workspace borrows its GPUs, and nothing keeps them until all tasks have theirs: let the tasks run independently, or choose a "
+    "workspace that has bought its GPUs"
+)
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
@@ -120,6 +124,9 @@ def _judged(
     room = place_judge(row, workspace, wrong, name=name, gpu=gpu)
     if workspace is None or room is None:
         return row, wrong
+    if row.together and workspace.is_spot:
+        with wrong:
+            raise Invalid.field("together", NOT_LENT)
     row.at_once = _at_once(row, room.empty)
     who = "a job that asks" if row.at_once == 1 else f"a job whose {row.at_once:,} tasks at once ask"
     for found in room.empty.shortages(row.pool, row.takes):

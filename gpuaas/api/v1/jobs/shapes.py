@@ -179,6 +179,10 @@ class JobOutput(Output):
     )
     exit_code = serializers.IntegerField(allow_null=True, help_text="Of its newest attempt that ended.")
     attempt = serializers.IntegerField(help_text="Number of its newest attempt; 0 before the first.")
+    preemptions = serializers.IntegerField(
+        help_text="How often it was seen to be ended for a buyer of the GPUs that it borrows; it then starts again, and that is no attempt."
+    )
+    preempted_at = serializers.DateTimeField(allow_null=True, help_text="The last time.")
     image = serializers.CharField()
     command = serializers.ListField(child=serializers.CharField())
     arguments = serializers.ListField(child=serializers.CharField())
