@@ -3,7 +3,8 @@
 import hashlib
 import uuid
 
-from gpuaas.catalog.models import STORAGE_PREFIX
+from gpuaas.catalog.models import STORAGE_PREFIX, Flavor
+from gpuaas.metering.models import Meter
 
 
 def storage_ware(resource: str) -> uuid.UUID:
@@ -24,3 +25,8 @@ def storage_words(resource: str) -> str:
 
 def storage_label(slug: str) -> str:
     return f"Storage {slug} (GiB)"
+
+
+def gpu_meter(flavor: Flavor | None) -> Meter:
+    """By what a flavor's GPUs are charged as usual: while they are held; of lent ones, while they run."""
+    return Meter.GPU_ALLOCATED if flavor is not None and flavor.is_lent else Meter.GPU_HELD

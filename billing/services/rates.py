@@ -111,6 +111,11 @@ def meter_require(meter: Meter | str, flavor: Flavor | None, resource: str = "")
         return known
     if known in GPU_METERS and flavor is None:
         raise Invalid.field("flavor", "a GPU price needs a flavor, or the resource name of GPUs without one")
+    if flavor is not None and flavor.is_lent and known in GPU_METERS and known is not Meter.GPU_ALLOCATED:
+        raise Invalid.field(
+            "meter",
+            f"{flavor.slug} is spot, of which only what runs is charged: set a price for {Meter.GPU_ALLOCATED.label}",
+        )
     if known not in GPU_METERS and flavor is not None:
         raise Invalid.field(
             "flavor", "vCPU, memory and storage have one price for all flavors; leave this empty"

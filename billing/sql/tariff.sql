@@ -8,11 +8,11 @@ unsold AS (
     SELECT DISTINCT r.resource_name, md5(r.resource_name)::uuid AS ware FROM rate_row r WHERE r.resource_name <> ''
 ),
 flavor_key AS (
-    SELECT f.id, f.id AS flavor_id, f.price_class FROM catalog_flavor f
+    SELECT f.id, f.id AS flavor_id, f.price_class, f.notice_seconds > 0 AS lent FROM catalog_flavor f
     UNION ALL
-    SELECT '00000000-0000-0000-0000-000000000000', NULL, 'on_demand'
+    SELECT '00000000-0000-0000-0000-000000000000', NULL, 'on_demand', false
     UNION ALL
-    SELECT ware, NULL, 'on_demand' FROM unsold
+    SELECT ware, NULL, 'on_demand', false FROM unsold
 ),
 tariff_key AS (
     SELECT DISTINCT key, card, CASE WHEN key = organization THEN own_card END AS own_card,
@@ -56,7 +56,7 @@ stretch AS (
     FROM price_change
 ),
 priced AS (
-    SELECT s.key, s.flavor_key, f.flavor_id, m.meter, f.price_class, s.starts_at, s.ends_at,
+    SELECT s.key, s.flavor_key, f.flavor_id, f.lent, m.meter, f.price_class, s.starts_at, s.ends_at,
            coalesce(o.id, r.id, op.id, rp.id) AS rate,
            coalesce(o.price_micro, r.price_micro, op.price_micro, rp.price_micro) AS price_micro,
            coalesce(o.tier_mode, r.tier_mode, op.tier_mode, rp.tier_mode, '') AS tier_mode,
@@ -91,7 +91,7 @@ tariff AS (
                WHEN p.meter = 'gpu_held' AND NOT bool_or(p.price_micro IS NOT NULL AND p.meter IN ('gpu_held', 'gpu_allocated'))
                    OVER (PARTITION BY p.key, p.flavor_key, p.starts_at) THEN 'quarantined'
                WHEN p.meter IN ('gpu_allocated', 'gpu_stopped', 'gpu_shelved') AND p.flavor_id IS NULL THEN 'quarantined'
-               WHEN p.meter = 'gpu_idle' THEN 'quarantined'
+               WHEN p.meter = 'gpu_idle' OR p.lent AND p.meter = 'gpu_allocated' THEN 'quarantined'
                ELSE 'included'
            END AS status
     FROM priced p

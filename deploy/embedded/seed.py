@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -52,6 +53,7 @@ CLUSTER = {
     },
 }
 PASSWORD = "demo"
+SPOT_PART = Decimal("0.4")  # of the usual price
 ANSWER_SECONDS = 30.0
 
 
@@ -212,20 +214,39 @@ def offer(since: datetime) -> None:
     """Sell every pool that has devices and no flavor yet; price what has no price, from `since` on."""
     from billing.selectors import prices_at
     from billing.services import rate_set
+    from billing.wares import gpu_meter
     from gpuaas.catalog.models import Flavor, GpuPool
     from gpuaas.catalog.services import pool_publish
     from tenants.actors import SYSTEM
 
     for pool in GpuPool.objects.filter(capacity__gt=0, flavors=None).select_related("gpu_type", "site"):
         pool_publish(actor=SYSTEM, pool=pool)
+    lend()
     priced = {(flavor_id, str(meter)) for flavor_id, meter in prices_at()}
     for flavor in Flavor.objects.select_related("pool__gpu_type"):
-        if (flavor.pk, "gpu_held") not in priced:
+        meter = gpu_meter(flavor)
+        if (flavor.pk, str(meter)) not in priced:
             price = price_of(flavor.pool.gpu_type.slug)
-            rate_set(actor=SYSTEM, flavor=flavor, meter="gpu_held", price=price, valid_from=since)
+            if flavor.is_lent:
+                price = str(Decimal(price) * SPOT_PART)
+            rate_set(actor=SYSTEM, flavor=flavor, meter=meter, price=price, valid_from=since)
     for meter, price in UNIT_PRICES.items():
         if (None, meter) not in priced:
             rate_set(actor=SYSTEM, flavor=None, meter=meter, price=price, valid_from=since)
+
+
+def lend() -> None:
+    """What was sold of the first site's H100s and is idle."""
+    from gpuaas.catalog.models import GpuPool
+    from gpuaas.catalog.services import flavor_create, flavor_defaults, flavor_publish
+    from tenants.actors import SYSTEM
+
+    pool = GpuPool.objects.filter(site__slug="ber-1", gpu_type__slug="h100-sxm-80gb").first()
+    if pool is None or pool.flavors.filter(notice_seconds__gt=0).exists():
+        return
+    as_usual = flavor_defaults(pool)
+    named = {**as_usual, "slug": "h100.spot", "name": f"{as_usual['name']}, spot"}
+    flavor_publish(actor=SYSTEM, flavor=flavor_create(actor=SYSTEM, pool=pool, price_class="spot", **named))
 
 
 def price_of(gpu_type: str) -> str:
@@ -238,9 +259,9 @@ def price_of(gpu_type: str) -> str:
 
 def limits() -> None:
     """Each project may hold some of every GPU type; its organization twice what its largest may. What is there stays."""
-    from gpuaas.catalog.models import GpuType
+    from gpuaas.catalog.models import Flavor, GpuType
     from quotas.models import Limit
-    from quotas.resources import gpu_resource
+    from quotas.resources import flavor_resource, gpu_resource
     from quotas.services import limit_set
     from tenants.actors import SYSTEM
     from tenants.models import Project
@@ -248,6 +269,12 @@ def limits() -> None:
     types = [
         gpu_resource(slug) for slug in GpuType.objects.filter(state="active").values_list("slug", flat=True)
     ]
+    types += sorted(
+        {
+            flavor_resource(row)
+            for row in Flavor.objects.filter(notice_seconds__gt=0).select_related("pool__gpu_type")
+        }
+    )
     known = {(row.project_id or row.organization_id, row.resource) for row in Limit.objects.all()}
     projects = Project.objects.filter(slug__in=LIMITS).select_related("organization")
     for project in sorted(projects, key=lambda row: -LIMITS[row.slug]):
@@ -270,7 +297,7 @@ def clusters() -> None:
     site = Site.objects.filter(slug="ber-1").first()
     if site is None or ClusterTemplate.objects.exists():
         return
-    sold = Flavor.objects.filter(pool__site=site, state="active").order_by("-slug")
+    sold = Flavor.objects.filter(pool__site=site, state="active", notice_seconds=0).order_by("-slug")
     slugs = [slug for slug in sold.values_list("slug", flat=True) if "mig" not in slug]
     large = [slug for slug in slugs if slug.startswith(("h100", "a100"))]
     small = [slug for slug in slugs if slug.startswith("l40s")]

@@ -10,6 +10,7 @@ from django.db.models import Sum
 
 from billing.selectors import prices_at
 from billing.selectors.costs import currency_of
+from billing.wares import gpu_meter
 from frontend.components import Meter
 from frontend.presenters.limits import NAMES, UNITS, gpu_name, shared_sums
 from gpuaas.catalog.models import Flavor, GpuType
@@ -269,9 +270,5 @@ def _adds(resource: str, change: int, organization: Organization) -> Decimal | N
     flavors = Flavor.objects.filter(pool__gpu_type__slug=slug, state=OfferState.ACTIVE)
     flavors = flavors.filter(notice_seconds__gt=0) if is_spot(resource) else flavors.filter(notice_seconds=0)
     prices = prices_at(organization=organization)
-    found = [
-        prices[key].per_hour
-        for pk in flavors.values_list("pk", flat=True)
-        if (key := (pk, Metered.GPU_ALLOCATED if is_spot(resource) else Metered.GPU_HELD)) in prices
-    ]
+    found = [prices[key].per_hour for flavor in flavors if (key := (flavor.pk, gpu_meter(flavor))) in prices]
     return max(found) * change if found else None

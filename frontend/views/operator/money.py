@@ -25,7 +25,7 @@ from billing.selectors.running import earning_now
 from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
 from billing.services.rates import card_named
-from billing.wares import storage_slug
+from billing.wares import gpu_meter, storage_slug
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import checked, done, fits, posted, refusals_on
@@ -233,9 +233,15 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         back = f"{reverse('frontend:operator_prices')}?{urlencode({'currency': made.card.currency})}"
         return done(request, f"The new price of {what} is {made.price} per hour.", back)
     groups = rate_groups(rows, flavors, here.now)
+    needed = {(row.slug, gpu_meter(row)) for row in flavors}
     context = {
         "card": card,
-        "unpriced": [group for group in groups if group.current is None and group.meter == Meter.GPU_HELD],
+        "unpriced": [
+            group
+            for group in groups
+            if group.current is None
+            and (group.meter == Meter.GPU_HELD or (group.slug, group.meter) in needed)
+        ],
         "form": form,
         "flavors": flavors,
         "shared": shared_choices(),
@@ -270,7 +276,7 @@ def _rate_made(
     if ware is None:
         form.add_error("what", "There is no such flavor.")
         return None
-    meter = meter_named(what, ware, found["meter"] or Meter.GPU_HELD)
+    meter = meter_named(what, ware, found["meter"] or gpu_meter(ware["flavor"]))
     fields = {"flavor": "what", "resource": "what", "currency": "price"}
     with refusals_on(form, Invalid, fields=fields):
         made = rate_set(
@@ -297,7 +303,7 @@ def _asked(request: HttpRequest) -> dict[str, Any]:
 
 def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) -> list[RateGroup]:
     """Every flavor has a group, also without a price: that is what has to be seen."""
-    found: dict[tuple[str, Meter], list[Rate]] = {(row.slug, Meter.GPU_HELD): [] for row in flavors}
+    found: dict[tuple[str, Meter], list[Rate]] = {(row.slug, gpu_meter(row)): [] for row in flavors}
     found |= {("", meter): [] for meter in SHARED}
     names: dict[str, Any] = {row.slug: row for row in flavors}
     for rate in rows:

@@ -70,6 +70,8 @@ def template_version_add(
         named = " and ".join(site.slug for site in places)
         few = f"the site {named} has" if len(places) == 1 else f"the sites {named} have"
         raise Unfit("pools", f"{few} no flavor {missing[0]!r}")
+    if lent := sorted(flavor.slug for flavor in known if flavor.is_lent):
+        raise Unfit("pools", f"{lent[0]} is spot, which workspaces alone can have")
     driver.flavors_check(flavor_amount(flavor, 1) for flavor in known)
     last = row.versions.values_list("number", flat=True).first() or 0
     version = TemplateVersion.objects.create(
