@@ -188,6 +188,7 @@ def _facts(row: Environment) -> tuple[Fact, ...]:
         Fact("Kind", f"{row.made_of.kind.name}, version {row.made_of.number}"),
         Fact("GPUs", inside.gpus_of(row)),
         Fact("vCPU and memory", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
+        *inside.spot_facts(row),
         Fact("Home", f"{row.home_gib} GiB"),
         Fact("Who may open it", str(Access(row.access).label)),
         *_use_facts(row),

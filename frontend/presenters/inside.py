@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from frontend.components import Fact
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from frontend.presenters.machines import may_run
+from gpuaas.catalog.offers import notice_words
 from gpuaas.core.looks import Tone
 from gpuaas.environments.models import Environment
 from gpuaas.jobs.models import Job
@@ -39,7 +41,13 @@ class Free:
 
 
 def gpus_of(row: Environment | Job) -> str:
-    return f"{row.gpus} × {row.pool.gpu_type.name}" if row.gpus and row.pool else "none"
+    lent = ", spot" if row.workspace.is_spot else ""
+    return f"{row.gpus} × {row.pool.gpu_type.name}{lent}" if row.gpus and row.pool else "none"
+
+
+def spot_facts(row: Environment | Job) -> tuple[Fact, ...]:
+    seconds = row.workspace.notice_seconds
+    return (Fact("Spot", notice_words(seconds).removeprefix("Spot: ")),) if seconds else ()
 
 
 def fields_of(row: Environment | Job) -> dict[str, Any]:

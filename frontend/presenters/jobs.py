@@ -256,6 +256,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         *_tasks_facts(row),
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
         Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
+        *inside.spot_facts(row),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),

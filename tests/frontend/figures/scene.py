@@ -1,6 +1,6 @@
 """One moment at which every careless figure is another one: asleep, pending and leaving workspaces, one that uses less than it
-holds, one that is charged by use, slices and time-shares of cards, one that is gone, discounts, a change of prices to come,
-clusters, one with workers at another site, one that waits in a warm pool, a reserved pool, two organizations in two
+holds, one that is charged by use, one that borrows, slices and time-shares of cards, one that is gone, discounts, a change of prices to
+come, clusters, one with workers at another site, one that waits in a warm pool, a reserved pool, two organizations in two
 currencies, an invoice of last month, a grant, money in advance, a budget that sent a mail.
 """
 
@@ -34,6 +34,7 @@ LEASE = utc("2026-11-24 17:00:00")
 CHANGE = utc("2026-11-20 23:00:00")
 JANUARY = utc("2026-01-01")
 H100 = "gpu:h100-sxm-80gb"
+SPOT = "spot:h100-sxm-80gb"
 STORAGE = 1000  # GiB that the project may hold
 SEVENTH = round(Decimal(1) / 7, 12)
 
@@ -76,7 +77,8 @@ def scene_make(project: Project, other: Project, h100: Flavor, l40s: Flavor, ali
         limits_give(each, {f"gpu:{flavor.pool.gpu_type.slug}": 16 for flavor in cuts})
     rooms["tiny"] = _room(project, cuts[0], alice, "tiny", "ready", held=3, wanted=3)
     rooms["share"] = _room(project, cuts[1], alice, "share", "ready", held=2, wanted=2)
-    limits_give(project, {"storage": STORAGE})
+    limits_give(project, {"storage": STORAGE, SPOT: 6})
+    rooms["borrows"] = _borrows(project, h100, alice)
     seen = {"used": {"cpu": 7, "memory": 40, "storage": 250}}
     Workspace.objects.filter(pk=rooms["train"].pk).update(observed=seen)
     gone = _gone(project, h100, alice)
@@ -160,6 +162,30 @@ def _sold(pool: GpuPool, slug: str, price_micro: int) -> Flavor:
     )
     rate_make(rate_card_ensure(), flavor, price_micro, JANUARY)
     return flavor
+
+
+def _borrows(project: Project, h100: Flavor, alice: User) -> Workspace:
+    """Four of what is sold and idle, of which two run; nothing that it holds is charged but its storage."""
+    spot = FlavorFactory.create(
+        pool=h100.pool, slug="h100.spot", name="H100, spot", price_class="spot", notice_seconds=120
+    )
+    SiteCapacity.objects.create(site=h100.pool.site, resource=SPOT, healthy=16, hard=16)
+    rate_make(rate_card_ensure(), spot, 960_000, JANUARY, meter=Meter.GPU_ALLOCATED)
+    row = workspace_make(project, spot, alice, name="borrows")
+    Workspace.objects.filter(pk=row.pk).update(
+        state="ready",
+        lease_ends_at=LEASE,
+        created_at=BEGAN,
+        ready_at=BEGAN,
+        storage_gib=100,
+        notice_seconds=spot.notice_seconds,
+    )
+    WorkspaceFlavor.objects.create(workspace=row, flavor=spot, count=4, confirmed=4)
+    row.refresh_from_db()
+    _hold("workspace", row, {SPOT: 4, "storage": 100})
+    interval_make(row, None, BEGAN, None, quantity=100, meter=Meter.STORAGE_HELD, resource="")
+    interval_make(row, spot, BEGAN, None, quantity=2, meter=Meter.GPU_ALLOCATED)
+    return row
 
 
 def _burst(cluster: Cluster, h100: Flavor) -> None:

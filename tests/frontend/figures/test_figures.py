@@ -32,7 +32,7 @@ from tests.frontend.figures.table import FIGURES
 
 pytestmark = pytest.mark.django_db
 UNIT = Decimal("2.148125")  # 2.455 less 12.5%
-SLICE, SHARE, BURST = Decimal("0.30625"), Decimal("0.21875"), Decimal("1.75")
+SLICE, SHARE, BURST, SPOT = Decimal("0.30625"), Decimal("0.21875"), Decimal("1.75"), Decimal("0.84")
 CPU = Decimal("0.00875")
 STORAGE = 100 * Decimal("0.00012")
 
@@ -103,6 +103,7 @@ def test_what_runs_is_what_is_metered(scene: Scene, as_alice: Actor) -> None:
         "infer": Decimal("0.748125") + 32 * CPU + STORAGE,
         "tiny": 3 * SLICE + 48 * CPU + STORAGE,
         "share": 2 * SHARE + 32 * CPU + STORAGE,
+        "borrows": 2 * SPOT + STORAGE,
     }
     whole = running_now(actor=as_alice, project=scene.project)
     assert whole.workspaces == sum(rates.values())
@@ -127,10 +128,11 @@ def test_the_rest_of_the_month_follows_leases_and_prices(scene: Scene, as_alice:
     asleep = 198 * STORAGE
     infer = 198 * (Decimal("0.748125") + 32 * CPU + STORAGE)
     cut = 198 * (3 * SLICE + 48 * CPU + STORAGE + 2 * SHARE + 32 * CPU + STORAGE)
+    borrows = 198 * (2 * SPOT + STORAGE)
     cluster = 2 * each + 198 * (BURST + 4 * CPU)
     warm = before * UNIT + (whole - before) * new + whole * 4 * CPU
     idle = 144 * 4 * Decimal("0.972213")
-    meant = train + asleep + infer + cut + cluster + warm + idle
+    meant = train + asleep + infer + cut + borrows + cluster + warm + idle
     assert rest_of_month(actor=as_alice, project=scene.project) == meant.quantize(Decimal("0.01"))
 
 
