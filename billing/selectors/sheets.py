@@ -12,7 +12,7 @@ from billing.quotes import WHOLE
 from billing.selectors.balances import billing_require
 from billing.selectors.costs import currency_of
 from billing.tariffs import Stretch, price_stretches
-from billing.wares import storage_ware
+from billing.wares import gpu_meter, storage_ware
 from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import OfferState
 from gpuaas.core import clock
@@ -95,7 +95,7 @@ def price_sheet(*, actor: Actor, organization: Organization, now: datetime | Non
         _append(found.setdefault((one.flavor_id, one.meter), []), _price(one, rates[one.rate_id]))
     flavors = {row.pk: row for row in _flavors({key[0] for key in found})}
     for pk in flavors.keys() - {key[0] for key in found}:
-        found[pk, Meter.GPU_HELD] = []
+        found[pk, gpu_meter(flavors[pk])] = []
     classes = {storage_ware(row.resource): row.resource for row in StorageClass.objects.exclude(slug="")}
     rows = [
         SheetRow(

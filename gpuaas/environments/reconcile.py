@@ -118,7 +118,11 @@ def _look(visit: Visit) -> bool:
         else:
             seen = visit.driver.observe(visit.spec)
     with RECORD.guarded(visit) as row:
-        facts = {key: value for key, value in asdict(seen).items() if key not in {"exists", "ready", "preempted_at"}}
+        facts = {
+            key: value
+            for key, value in asdict(seen).items()
+            if key not in {"exists", "ready", "preempted_at"}
+        }
         news = row.observed != facts
         row.observed = facts
         row.save(update_fields=["observed"])

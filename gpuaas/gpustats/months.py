@@ -1,4 +1,7 @@
-"""What projects held of each GPU type in a month: from intervals, or, of a final month, as it was kept when it became final."""
+"""What projects held of each GPU type in a month: from intervals, or, of a final month, as it was kept when it became final.
+
+What they borrowed is in neither sum: nobody holds it.
+"""
 
 import uuid
 from collections.abc import Iterable
@@ -53,9 +56,13 @@ def kept_of(*, project: Project, starts_at: datetime) -> dict[str, Seconds]:
 def seconds_of(usage: Iterable[UsageSum]) -> dict[Key, Seconds]:
     rows = [each for each in usage if each.meter in METERS]
     slugs = {each.flavor for each in rows}
-    types = dict(Flavor.objects.filter(slug__in=slugs).values_list("slug", "pool__gpu_type"))
+    flavors = Flavor.objects.filter(slug__in=slugs)
+    types = dict(flavors.values_list("slug", "pool__gpu_type"))
+    lent = set(flavors.filter(notice_seconds__gt=0).values_list("slug", flat=True))
     found: dict[Key, Seconds] = {}
     for each in rows:
+        if each.flavor in lent:
+            continue
         key = (each.project_id, types.get(each.flavor or ""))
         held, allocated = found.get(key, (0, 0))
         if each.meter == Meter.GPU_HELD:
