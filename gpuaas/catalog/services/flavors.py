@@ -82,10 +82,10 @@ def flavor_create(
         **_known(tuning),
     )
     words_require(flavor)
+    lending_require(flavor)
     row_check(flavor)
     _shares_require(vcpus=vcpus, memory_gib=memory_gib)
     tuning_require(flavor)
-    lending_require(flavor)
     try:
         with transaction.atomic():
             flavor.save(force_insert=True)
