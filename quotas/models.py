@@ -202,6 +202,7 @@ class PoolReservation(Identified):
     valid_from = models.DateTimeField()
     valid_to = models.DateTimeField(null=True, blank=True)
     note = models.CharField(max_length=300, blank=True)
+    version = models.PositiveBigIntegerField(default=1, db_default=1)
     created_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
 

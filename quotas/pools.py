@@ -23,6 +23,7 @@ from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.clock import TO_THE_MINUTE
 from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.rows import version_require
 from quotas.models import PoolReservation, Reservation, ReservationState, SiteCapacity
 from quotas.resources import gpu_resource, resource_unit
 from tenants.actors import Actor
@@ -182,11 +183,15 @@ def pool_reserve(
 
 @transaction.atomic
 def pool_reservation_end(
-    *, actor: Actor, reservation: PoolReservation, at: datetime | None = None
+    *,
+    actor: Actor,
+    reservation: PoolReservation,
+    at: datetime | None = None,
+    expected_version: int | None = None,
 ) -> PoolReservation | None:
     """Ends it at `at` (default now). A reservation that has not started by then is deleted, and None is returned.
 
-    Raises Conflict if it has already ended, Invalid on `at` in the past.
+    Raises Conflict if it has already ended, StaleVersion if it is not as it was read, Invalid on `at` in the past.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     rows = PoolReservation.objects.select_for_update(of=("self",)).select_related("project", "flavor", "pool")
@@ -195,6 +200,7 @@ def pool_reservation_end(
     end = clock.whole_second(at) if at else now
     if row is None or (row.valid_to is not None and row.valid_to <= now):
         raise Conflict("this reservation has already ended")
+    version_require(row.version, expected_version, "reservation")
     if end < now:
         raise Invalid.field("at", "idle time in the past is already charged; choose an end now or later")
     if row.valid_to is not None and row.valid_to < end:
@@ -211,8 +217,8 @@ def pool_reservation_end(
     if gone:
         row.delete()
         return None
-    row.valid_to = end
-    row.save(update_fields=["valid_to"])
+    row.valid_to, row.version = end, row.version + 1
+    row.save(update_fields=["valid_to", "version"])
     return row
 
 
@@ -225,12 +231,17 @@ class ReservationChanges(TypedDict, total=False):
 
 @transaction.atomic
 def pool_reservation_change(
-    *, actor: Actor, reservation: PoolReservation, changes: ReservationChanges
+    *,
+    actor: Actor,
+    reservation: PoolReservation,
+    changes: ReservationChanges,
+    expected_version: int | None = None,
 ) -> PoolReservation:
     """What is not in `changes` stays, also if somebody else has changed it meanwhile, and so does what is past: its start, and all
     of it once it has ended.
 
-    Raises Conflict if it has ended, Invalid on `valid_to`: in the past, not after the start, or when it is reserved for others.
+    Raises Conflict if it has ended, StaleVersion if it is not as it was read, Invalid on `valid_to`: in the past, not after the
+    start, or when it is reserved for others.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _lock(reservation.pool)
@@ -239,11 +250,13 @@ def pool_reservation_change(
     now = clock.whole_second(clock.now())
     if row is None or (row.valid_to is not None and row.valid_to <= now):
         raise Conflict("this reservation has ended; it stays as it was")
+    version_require(row.version, expected_version, "reservation")
     before = _told(row)
     row.note = changes.get("note", row.note).strip()[:300]
     row.valid_to = _end_changed(row, changes.get("valid_to", row.valid_to), now)
-    row.save(update_fields=["valid_to", "note"])
     if _told(row) != before:
+        row.version += 1
+        row.save(update_fields=["valid_to", "note", "version"])
         audit_record(
             actor=actor,
             action="pool.reservation.change",

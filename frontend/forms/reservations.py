@@ -1,6 +1,5 @@
 """Reserving a pool, as operators type it."""
 
-import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -47,9 +46,23 @@ class ReservationForm(Form):
             choices_set(self, name, [("", "choose"), *found])
 
 
-class ChangeForm(Form):
-    """One of many on the page: `of` is the reservation. Its start stays."""
+class OfReservation(Form):
+    """One of many on the page, each in a dialog of its own: `of` is the reservation, as it was read."""
 
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+    verb = ""
+
+    def __init__(self, data: Any = None, *, of: PoolReservation, **initial: Any) -> None:
+        super().__init__(data, initial={"version": of.version, **initial}, auto_id=f"{self.verb}-{of.pk}-%s")
+        self.of = of.pk
+        self.dialog, self.why_id = f"{self.verb}-{of.pk}", f"{self.verb}-{of.pk}-why"
+        self.view = f"frontend:operator_reservation_{self.verb}"
+
+
+class ChangeForm(OfReservation):
+    """Its start stays."""
+
+    verb = "change"
     valid_to = moment_field(
         label="Until", required=False, error_messages=WRITTEN, help_text="leave empty for no end"
     )
@@ -58,16 +71,9 @@ class ChangeForm(Form):
     def __init__(self, data: Any = None, *, of: PoolReservation) -> None:
         # as the field shows it, so that an end which is not touched is no change
         until = of.valid_to and of.valid_to.replace(second=0, microsecond=0)
-        initial = {"valid_to": until, "note": of.note}
-        super().__init__(data, initial=initial, auto_id=f"change-{of.pk}-%s")
-        self.of = of.pk
+        super().__init__(data, of=of, valid_to=until, note=of.note)
 
 
-class EndForm(Form):
-    """One of many on the page: `of` is the reservation."""
-
+class EndForm(OfReservation):
+    verb = "end"
     at = moment_field(label="End at", required=False, error_messages=WRITTEN, help_text="empty means now")
-
-    def __init__(self, data: Any = None, *, of: uuid.UUID) -> None:
-        super().__init__(data, auto_id=f"end-{of}-%s")
-        self.of = of

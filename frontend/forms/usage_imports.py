@@ -39,6 +39,8 @@ class UsageImportForm(Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["file"].required = not self.data.get("content")
+        if called := self.initial.get("called"):  # no browser lets a page choose a file
+            self.fields["file"].help_text = f"Choose {file_name(called)} again, or another file."
 
     def clean(self) -> dict[str, Any]:
         found = super().clean() or {}

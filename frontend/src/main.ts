@@ -16,6 +16,7 @@ import { startMatrix } from "./matrix";
 import { startOutage } from "./outage";
 import { startOverlays } from "./overlays";
 import { startPalette } from "./palette";
+import { startPresses } from "./presses";
 import { startSession } from "./session";
 import { startTail } from "./tail";
 import { startTheme } from "./theme";
@@ -27,6 +28,7 @@ Object.assign(htmx.config, { includeIndicatorStyles: false, allowEval: false, al
 startTheme();
 startSession();
 startOutage();
+startPresses();
 startOverlays();
 startToasts();
 startCopy();

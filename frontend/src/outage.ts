@@ -1,4 +1,4 @@
-import { all } from "./dom";
+import { all, one } from "./dom";
 import { savesItself } from "./inline";
 import { refreshAll } from "./live";
 import { showToast } from "./toasts";
@@ -8,9 +8,10 @@ const EVERY_MS = 5000;
 let away = false;
 const asking = new WeakSet<HTMLFormElement>();
 const passed = new WeakSet<HTMLFormElement>();
-const SENT_MS = 10_000;
-/** On their way, until the answer is the next page. A second press meanwhile would be a second payment. */
-let sent = new WeakSet<HTMLFormElement>();
+const SENT_MS = 60_000;
+const SLOW_MS = 2000;
+/** On their way since, until the answer is the next page. A second press meanwhile would be a second payment. */
+let sent = new WeakMap<HTMLFormElement, number>();
 
 const TITLES = {
   database: "The portal cannot reach its database",
@@ -67,6 +68,12 @@ function sentByHtmx(form: HTMLFormElement): boolean {
   return form.hasAttribute("hx-post") && (trigger === null || trigger.includes("submit"));
 }
 
+/** Pressed again: what takes longer than a double click does is said, as the press itself shows nothing. */
+function sayUnderWay(since: number): void {
+  if (Date.now() - since < SLOW_MS || one("[data-under-way]")) return;
+  showToast({ tone: "busy", title: "This was sent and is not answered yet", mark: "underWay" });
+}
+
 /** A form that the browser would send itself, and with it leave the page: first the portal has to be there. */
 function guard(event: SubmitEvent): void {
   const form = event.target;
@@ -75,7 +82,9 @@ function guard(event: SubmitEvent): void {
   if (savesItself(form)) return;
   event.preventDefault();
   event.stopImmediatePropagation();
-  if (asking.has(form) || sent.has(form)) return;
+  const since = sent.get(form);
+  if (since !== undefined) sayUnderWay(since);
+  if (asking.has(form) || since !== undefined) return;
   asking.add(form);
   const by = event.submitter;
   void trouble().then((found) => {
@@ -89,8 +98,8 @@ function guard(event: SubmitEvent): void {
     }
     form.requestSubmit(by && form.contains(by) ? by : null);
     if (passed.delete(form)) return; // it was not complete
-    sent.add(form);
-    window.setTimeout(() => sent.delete(form), SENT_MS); // the browser was stopped, or got a file
+    sent.set(form, Date.now());
+    window.setTimeout(() => sent.delete(form), SENT_MS);
   });
 }
 
@@ -98,7 +107,10 @@ export function startOutage(): void {
   // What answers a form is no place to come back to: the browser would ask whether to send it once more.
   if ("posted" in document.documentElement.dataset) history.replaceState(history.state, "", location.href);
   document.addEventListener("submit", guard, true);
-  window.addEventListener("pageshow", () => (sent = new WeakSet())); // back again
+  const again = (): void => void (sent = new WeakMap());
+  window.addEventListener("pageshow", again); // back again
+  // The browser was stopped; not every one says so.
+  (window as { navigation?: EventTarget }).navigation?.addEventListener("navigateerror", again);
   document.addEventListener("htmx:responseError", failed);
   document.addEventListener("htmx:sendError", failed);
 }

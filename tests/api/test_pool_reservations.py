@@ -77,6 +77,20 @@ def test_its_note_and_its_end_are_changed(olgas: Caller, alice: User, site: Site
     assert Caller(alice).patch(url, {"note": "mine"}).status == 404
 
 
+def test_who_names_another_version_changes_and_ends_nothing(olgas: Caller) -> None:
+    made = olgas.post(POOLS, {**ASKED, "note": "the big run"})
+    url, first = f"{POOLS}/{made.json['id']}", made.headers["ETag"]
+    assert (first, made.json["version"], olgas.get(url).headers["ETag"]) == ('"1"', 1, first)
+    noted = olgas.patch(url, {"note": "of somebody else"}, If_Match=first)
+    assert (noted.status, noted.headers["ETag"]) == (200, '"2"')
+    assert olgas.patch(url, {"note": "of somebody else"}).headers["ETag"] == '"2"', "nothing has changed"
+    assert olgas.patch(url, {"note": "mine"}, If_Match=first).status == 412
+    assert olgas.post(f"{url}/end", {"at": LATER}, If_Match=first).status == 412
+    assert olgas.get(url).json["note"] == "of somebody else"
+    assert olgas.post(f"{url}/end", {"at": LATER}, If_Match='"2"').status == 204
+    assert olgas.get(url).headers["ETag"] == '"3"'
+
+
 def test_an_organization_sees_its_own_and_uses_it(
     olgas: Caller, alice: User, charlie: User, site: Site
 ) -> None:

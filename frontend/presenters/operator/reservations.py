@@ -21,38 +21,15 @@ LOOKS = {
 
 @dataclass(frozen=True)
 class ReservationRow:
-    """`idle` and `others` in words, empty where there is nothing to say. end, change: the forms of its dialogs; a bound one was
-    refused."""
+    """`idle` and `others` in words, empty where there is nothing to say. `forms`: of its dialogs; a bound one was refused. None
+    once it is over."""
 
     row: PoolReservation
     tone: Tone
     word: str
     idle: str
     others: str
-    may_end: bool
-    end: EndForm
-    change: ChangeForm
-
-    @property
-    def dialog(self) -> str:
-        return f"end-{self.row.pk}"
-
-    @property
-    def why(self) -> str:
-        return f"{self.dialog}-why"
-
-    @property
-    def change_dialog(self) -> str:
-        return f"change-{self.row.pk}"
-
-    @property
-    def change_why(self) -> str:
-        return f"{self.change_dialog}-why"
-
-    @property
-    def dialogs(self) -> tuple[tuple[str, str], ...]:
-        """The buttons of its row, and what they open."""
-        return ("Change", self.change_dialog), ("End", self.dialog)
+    forms: tuple[ChangeForm, EndForm] | tuple[()]
 
 
 def guests_words(guests: Sequence[Guest]) -> str:
@@ -86,8 +63,8 @@ def reservation_rows(
         others = () if standing is PoolStanding.OVER else guests.get((row.pool_id, owner), ())
         words = idle_words(idle.get(row.pk), currencies.get(owner, ""))
         mine = refused if refused is not None and refused.of == row.pk else None
-        end = mine if isinstance(mine, EndForm) else EndForm(of=row.pk)
+        end = mine if isinstance(mine, EndForm) else EndForm(of=row)
         change = mine if isinstance(mine, ChangeForm) else ChangeForm(of=row)
-        may_end = standing is not PoolStanding.OVER
-        shown.append(ReservationRow(row, tone, word, words, guests_words(others), may_end, end, change))
+        forms = () if standing is PoolStanding.OVER else (change, end)
+        shown.append(ReservationRow(row, tone, word, words, guests_words(others), forms))
     return shown

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from billing.selectors import prices_at
 from billing.selectors.accounts import currencies_of
@@ -26,7 +27,7 @@ from frontend.views.operator.common import (
 from frontend.views.prices import POOLS, RESERVED
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.metering.models import Meter
 from quotas.models import PoolReservation
 from quotas.pools import (
@@ -99,6 +100,7 @@ def _draw(
         "plan": plan,
         "may_reserve": may_reserve,
         "crumbs": crumbs("Supply", ("Reservations", "")),
+        "again": reverse("frontend:operator_reservations"),
     }
     found = LIST.of(
         request,
@@ -146,10 +148,11 @@ def _plan(here: OperatorPlace, asked: dict[str, Any]) -> dict[str, Any]:
 @checked
 def reservation_end(request: HttpRequest, here: OperatorPlace, reservation: uuid.UUID) -> HttpResponseBase:
     row = pool_reservation_get_for(actor=here.actor, reservation_id=reservation)
-    form = EndForm(request.POST, of=row.pk)
+    form = EndForm(request.POST, of=row)
     if form.is_valid():
-        with refusals_on(form, Conflict, Invalid):
-            ended = pool_reservation_end(actor=here.actor, reservation=row, at=form.cleaned_data["at"])
+        at, version = form.cleaned_data["at"], form.cleaned_data["version"]
+        with refusals_on(form, Conflict, Invalid, StaleVersion):
+            ended = pool_reservation_end(actor=here.actor, reservation=row, at=at, expected_version=version)
             return done(request, _ended(row, ended), "frontend:operator_reservations")
     return _draw_refused(request, here, form)
 
@@ -160,9 +163,12 @@ def reservation_change(request: HttpRequest, here: OperatorPlace, reservation: u
     row = pool_reservation_get_for(actor=here.actor, reservation_id=reservation)
     form = ChangeForm(request.POST, of=row)
     if form.is_valid():
-        with refusals_on(form, Conflict, Invalid):
-            changes: Any = {name: form.cleaned_data[name] for name in form.changed_data}
-            pool_reservation_change(actor=here.actor, reservation=row, changes=changes)
+        changes: Any = {name: form.cleaned_data[name] for name in form.changed_data if name != "version"}
+        version = form.cleaned_data["version"]
+        with refusals_on(form, Conflict, Invalid, StaleVersion):
+            pool_reservation_change(
+                actor=here.actor, reservation=row, changes=changes, expected_version=version
+            )
             text = f"The reservation of {row.pool.gpu_type.name} at {row.pool.site.slug} is changed."
             return done(request, text, "frontend:operator_reservations")
     return _draw_refused(request, here, form)
@@ -171,7 +177,8 @@ def reservation_change(request: HttpRequest, here: OperatorPlace, reservation: u
 def _draw_refused(
     request: HttpRequest, here: OperatorPlace, refused: EndForm | ChangeForm
 ) -> HttpResponseBase:
-    if refused.non_field_errors() and not is_check(request):  # it has ended meanwhile, and so has no dialogs
+    ended = refused.non_field_errors() and not refused.stale
+    if ended and not is_check(request):  # meanwhile, and so it has no dialogs
         messages.error(request, str(refused.non_field_errors()[0]))
         return redirect("frontend:operator_reservations")
     flavors = _flavors()

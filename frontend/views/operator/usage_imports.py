@@ -87,7 +87,9 @@ def index(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
 @operator_action
 @checked
 def new(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
-    """First the preview; imported when that was answered."""
+    """First the preview; imported when that was answered. `back`: the form again, as it was filled in."""
+    if "back" in request.POST:
+        return _draw(request, here, UsageImportForm(initial=request.POST.dict()))
     form = UsageImportForm(request.POST, request.FILES)
     if form.is_valid():
         sure = is_sure(request)

@@ -144,6 +144,34 @@ def test_its_note_and_its_end_are_changed_and_what_is_past_stays(
     assert f'data-dialog="change-{made.pk}"' not in words(olga_at.get(page_of()))
 
 
+def test_what_was_changed_meanwhile_is_read_again_before_it_is_changed(
+    asked: dict[str, str], olga_at: Client
+) -> None:
+    olga_at.post(page_of(), {**asked, "note": "the big run", "confirmed": "on"})
+    made = PoolReservation.objects.get()
+    seen = f'name="version" value="{made.version}"'
+    assert words(olga_at.get(page_of())).count(seen) == 2, "of both its dialogs"
+    change, end = (
+        reverse(f"frontend:operator_reservation_{verb}", args=[made.pk]) for verb in ("change", "end")
+    )
+    read = {"version": made.version}
+    assert olga_at.post(change, {**read, "valid_to": "", "note": "of somebody else"}).status_code == 302
+    for url, form in ((change, {"note": "mine"}), (end, {"at": LATER})):
+        late = olga_at.post(url, {**read, **form})
+        dialog = words(late).partition(f'id="{url.split("/")[-2]}-{made.pk}"')[2].partition("</dialog>")[0]
+        assert (late.status_code, seen in dialog) == (422, True)
+        for said in (
+            "has changed since you read it",
+            "Read it again",
+            f'value="{next(iter(form.values()))}"',
+        ):
+            assert said in dialog
+        assert "Read it again" in words(olga_at.post(f"{url}?check", {**read, **form}))
+    row = PoolReservation.objects.get()
+    assert (row.note, row.valid_to, row.version) == ("of somebody else", None, made.version + 1)
+    assert olga_at.post(end, {"version": row.version, "at": LATER}).status_code == 302
+
+
 @pytest.mark.parametrize(
     ("span", "field", "instead"),
     [

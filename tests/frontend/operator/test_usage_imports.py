@@ -75,6 +75,25 @@ def test_an_upload_is_previewed_imported_listed_and_taken_back(
     assert UsageInterval.objects.count() == 1
 
 
+def test_cancel_leads_back_to_the_form_as_it_was_filled_in(olga_at: Client, workspace: Workspace) -> None:
+    _, page = upload(olga_at, row("a"), name="old portal", overlap_file="on", reopen="on")
+    back = words(olga_at.post(NEW, again(page) | {"back": "1"}))
+    form = back[back.index(f'action="{NEW}"') :]
+    for kept in ('value="old portal"', "Choose old.csv again, or another file."):
+        assert kept in form
+    ticked = {
+        name
+        for name in ("overlap_file", "overlap_imports", "overlap_metered", "reopen")
+        if is_ticked(form, name)
+    }
+    assert ticked == {"overlap_file", "reopen"}
+    assert not UsageImport.objects.exists()
+
+
+def is_ticked(form: str, name: str) -> bool:
+    return " checked" in re.findall(rf'<input[^>]* name="{name}"[^>]*>', form)[0]
+
+
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gpuaas.api.etag import etag, wanted_version
 from gpuaas.api.fields import Input, Instant, Output, PageQuery, Text, TextOrEmpty
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
@@ -84,6 +85,7 @@ class PoolGuestOutput(Output):
 
 class PlatformPoolReservationOutput(PoolReservationOutput):
     created_by = serializers.CharField()
+    version = serializers.IntegerField()
 
 
 class PoolReservationGuestsOutput(PlatformPoolReservationOutput):
@@ -98,7 +100,8 @@ def shown(actor: Actor, reservation_id: uuid.UUID, *, status: int = 200) -> Resp
     row = pool_reservation_get_for(actor=actor, reservation_id=reservation_id)
     wanted = [(row.pool, row.project.organization_id)]
     (guests,) = pool_guests(actor=actor, wanted=wanted).values()
-    return Response(PoolReservationGuestsOutput(row, context={"guests": guests}).data, status=status)
+    data = PoolReservationGuestsOutput(row, context={"guests": guests}).data
+    return Response(data, status=status, headers={"ETag": etag(row.version)})
 
 
 class PoolReservationQuery(PageQuery):
@@ -152,7 +155,8 @@ class PlatformPoolReservationsView(PlatformView):
 class PlatformPoolReservationView(PlatformView):
     @operation("platform_pool_reservation", "Get a reserved pool", answer=PoolReservationGuestsOutput)
     def get(self, request: Request, reservation: uuid.UUID) -> Response:
-        """Returns the reservation with the other holders of GPUs of the pool."""
+        """Returns the reservation with the other holders of GPUs of the pool. Send the ETag as If-Match with a
+        change."""
         return shown(self.actor, reservation)
 
     @operation(
@@ -160,22 +164,27 @@ class PlatformPoolReservationView(PlatformView):
         "Change a reserved pool",
         body=PoolReservationPatchInput,
         answer=PoolReservationGuestsOutput,
+        versioned=True,
     )
     def patch(self, request: Request, reservation: uuid.UUID) -> Response:
         """Its note and its end. What is past stays: its start, and all of it once it has ended."""
         row = pool_reservation_get_for(actor=self.actor, reservation_id=reservation)
         changes: Any = self.input(PoolReservationPatchInput)
-        pool_reservation_change(actor=self.actor, reservation=row, changes=changes)
+        version = wanted_version(request)
+        pool_reservation_change(actor=self.actor, reservation=row, changes=changes, expected_version=version)
         return shown(self.actor, reservation)
 
 
 class PlatformPoolReservationEndView(PlatformView):
-    @operation("platform_pool_reservation_end", "End a reservation", body=PoolReservationEndInput)
+    @operation(
+        "platform_pool_reservation_end", "End a reservation", body=PoolReservationEndInput, versioned=True
+    )
     @idempotent
     def post(self, request: Request, reservation: uuid.UUID) -> Response:
         """Ends it now or later. GPUs that were idle until then are still charged. A reservation that has not started
         by then is removed."""
         row = pool_reservation_get_for(actor=self.actor, reservation_id=reservation)
         asked = self.input(PoolReservationEndInput)
-        pool_reservation_end(actor=self.actor, reservation=row, **asked)
+        version = wanted_version(request)
+        pool_reservation_end(actor=self.actor, reservation=row, expected_version=version, **asked)
         return Response(status=204)
