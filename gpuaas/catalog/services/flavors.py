@@ -66,8 +66,7 @@ def flavor_create(
     notice_seconds: int | None = None,
     **tuning: Any,
 ) -> Flavor:
-    """Creates a draft, which is not sold before it is published. `tuning`: any of TUNING, its node requirements. notice_seconds:
-    of the class spot; None: as usual."""
+    """Creates a draft, not sold before it is published. `tuning`: any of TUNING. notice_seconds: of spot; None: as usual."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     flavor = Flavor(
         pool=pool,
@@ -78,7 +77,7 @@ def flavor_create(
         memory_gib=memory_gib,
         disk_gib=disk_gib,
         price_class=price_class,
-        notice_seconds=_notice(price_class) if notice_seconds is None else notice_seconds,
+        notice_seconds=_notice(price_class, notice_seconds),
         **_known(tuning),
     )
     words_require(flavor)
@@ -92,12 +91,14 @@ def flavor_create(
     except IntegrityError as error:
         raise Invalid.field("slug", "a flavor of this name already exists") from error
     after = {"pool": str(pool), "gpus": gpus, "vcpus": vcpus, "memory_gib": memory_gib, **tuning}
-    after |= {"price_class": price_class, "notice_seconds": flavor.notice_seconds} if flavor.is_lent else {}
+    after["notice_seconds"] = flavor.notice_seconds
     audit_record(actor=actor, action="flavor.create", target=flavor, after=after)
     return flavor
 
 
-def _notice(price_class: str) -> int:
+def _notice(price_class: str, seconds: int | None) -> int:
+    if seconds is not None:
+        return seconds
     return NOTICE_USUAL if price_class == PriceClass.SPOT else 0
 
 

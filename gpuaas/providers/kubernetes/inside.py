@@ -122,8 +122,7 @@ def pod_spec(
         "restartPolicy": restart,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": release.GRACE_SECONDS,
-        **spot.pod_fields(spec.notice_seconds),
+        **(spot.pod_fields(spec.notice_seconds) or {"terminationGracePeriodSeconds": release.GRACE_SECONDS}),
         "securityContext": context,
         "volumes": [*volumes, {"name": SHARED_MEMORY, "emptyDir": {"medium": "Memory"}}],
     }

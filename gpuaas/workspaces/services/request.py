@@ -70,8 +70,7 @@ def workspace_request(
         due_at=moment,
     )
     flavors = items_resolve(items)
-    workspace.site = flavors[0][0].pool.site
-    workspace.notice_seconds = flavors[0][0].notice_seconds
+    workspace.site, workspace.notice_seconds = flavors[0][0].pool.site, flavors[0][0].notice_seconds
     workspace.placement = placement_validate(placement, site=workspace.site)
     classes = storage_resolve(storage_classes, site=workspace.site)
     refuse_hopeless(workspace, flavors, classes)

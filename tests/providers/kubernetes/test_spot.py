@@ -17,7 +17,7 @@ from gpuaas.providers.kubeapi import names, spot
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.environments import pod_of
 from gpuaas.providers.kubernetes.jobs import job_of
-from tests.contracts.rigs.kubernetes import pod, workload
+from tests.contracts.rigs.kubernetes import pod, volume_for, workload
 from tests.lab.fixtures import LabSite, carry_out, until
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
 from tests.providers.kubernetes.test_environments import SPEC as ENVIRONMENT
@@ -219,6 +219,7 @@ def test_an_environment_that_was_pushed_out_says_when(borrower: Room, buyer: Roo
         notice_seconds=NOTICE,
     )
     site = borrower.driver.environments
+    borrower.admin.create("/api/v1/persistentvolumes", volume_for(spec))
     carry_out(site, Change.CREATE, spec)
     assert site.observe(spec).preempted_at is None
     before = clock.now() - timedelta(seconds=2)

@@ -118,7 +118,6 @@ def _on_node(
             others = held[name, resource, False]
             took = held[name, resource, True] + others
             out = built_in - fit
-            given = lent[name, resource, True]
             yield Found(
                 name,
                 kind,
@@ -128,7 +127,7 @@ def _on_node(
                 labels,
                 unhealthy=out,
                 others=others,
-                lent=given,
+                lent=lent[name, resource, True],
                 shares=shares,
             )
         elif is_gpu(resource, also):
