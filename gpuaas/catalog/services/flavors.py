@@ -80,11 +80,7 @@ def flavor_create(
         notice_seconds=_notice(price_class, notice_seconds),
         **_known(tuning),
     )
-    words_require(flavor)
-    lending_require(flavor)
-    row_check(flavor)
-    _shares_require(vcpus=vcpus, memory_gib=memory_gib)
-    tuning_require(flavor)
+    _fit_require(flavor)
     try:
         with transaction.atomic():
             flavor.save(force_insert=True)
@@ -106,6 +102,14 @@ def _known(tuning: Mapping[str, Any]) -> dict[str, Any]:
     if unknown := sorted(tuning.keys() - set(TUNING)):
         raise Invalid.field(unknown[0], "unknown field of a flavor")
     return dict(tuning)
+
+
+def _fit_require(flavor: Flavor) -> None:
+    words_require(flavor)
+    lending_require(flavor)
+    row_check(flavor)
+    _shares_require(vcpus=flavor.vcpus, memory_gib=flavor.memory_gib)
+    tuning_require(flavor)
 
 
 def _shares_require(**shares: int) -> None:
