@@ -38,9 +38,9 @@ def offer(since: datetime) -> None:
             if flavor.is_lent:
                 price = str(Decimal(price) * SPOT_PART)
             rate_set(actor=SYSTEM, flavor=flavor, meter=meter, price=price, valid_from=since)
-    for meter, price in UNIT_PRICES.items():
-        if (None, meter) not in priced:
-            rate_set(actor=SYSTEM, flavor=None, meter=meter, price=price, valid_from=since)
+    for unit, price in UNIT_PRICES.items():
+        if (None, unit) not in priced:
+            rate_set(actor=SYSTEM, flavor=None, meter=unit, price=price, valid_from=since)
 
 
 def lend() -> None:
@@ -52,9 +52,9 @@ def lend() -> None:
     pool = GpuPool.objects.filter(site__slug="ber-1", gpu_type__slug="h100-sxm-80gb").first()
     if pool is None or pool.flavors.filter(notice_seconds__gt=0).exists():
         return
-    as_usual = flavor_defaults(pool)
-    named = {**as_usual, "slug": "h100.spot", "name": f"{as_usual['name']}, spot"}
-    flavor_publish(actor=SYSTEM, flavor=flavor_create(actor=SYSTEM, pool=pool, price_class="spot", **named))
+    made = flavor_defaults(pool)
+    made["slug"], made["name"] = "h100.spot", f"{made['name']}, spot"
+    flavor_publish(actor=SYSTEM, flavor=flavor_create(actor=SYSTEM, pool=pool, price_class="spot", **made))
 
 
 def price_of(gpu_type: str) -> str:

@@ -3,7 +3,7 @@
 import pytest
 from django.test import override_settings
 
-from deploy.embedded import seed
+from deploy.embedded import offers, seed
 from gpuaas.catalog.models import Site
 from gpuaas.jobs.models import Job
 from gpuaas.providers.sandbox.dials import dials_set
@@ -15,7 +15,7 @@ def test_one_of_each_kind_however_often() -> None:
     seed.people()
     seed.sandbox()
     dials_set(Site.objects.get().pk, latency_ms=0, confirm_ms=0, environment_ms=0)
-    seed.offer(seed.last_month())
+    offers.offer(seed.last_month())
     seed.limits()
     seed.environments()
     for _ in range(2):

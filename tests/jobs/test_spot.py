@@ -43,7 +43,6 @@ def test_it_is_ended_with_notice_and_starts_again_by_itself(
     row = settle(submitted(as_alice, lent, gpus=2, command=LONG, tasks=tasks), "ready")
     submitted_at, began = row.created_at, pods(lent)
     wanted = needs_all(buyer)
-    assert wanted.scheduled_at is None
     assert "waits for borrowed nvidia.com/gpu" in wanted.waiting_for
     row = run_now(row)
     assert (row.get_state_display(), row.preemptions, pods(lent)) == ("Running", 1, began)

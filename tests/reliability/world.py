@@ -27,7 +27,7 @@ def folder() -> Path:
 
 def stage() -> None:
     """People, sites, what they sell, limits, and a token for each project."""
-    from deploy.embedded import seed
+    from deploy.embedded import offers, seed
     from gpuaas.catalog.models import Flavor
     from gpuaas.providers.sandbox.fleet import H100, Rack, fleet_seed
 
@@ -36,7 +36,7 @@ def stage() -> None:
     for slug, driver in SITES.items():
         fill = partial(fleet_seed, slug=slug, racks=racks)
         seed.attach(slug, slug, driver=driver, credentials={}, before_probe=fill)
-    seed.offer(seed.last_month())
+    offers.offer(seed.last_month())
     seed.clusters()
     limits()
     flavors = dict(Flavor.objects.values_list("pool__site__slug", "slug"))

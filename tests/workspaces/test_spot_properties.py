@@ -4,6 +4,7 @@ a limit, and what ran of either adds up apart."""
 import uuid
 from collections import Counter
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 import time_machine
@@ -95,7 +96,7 @@ class Site(RuleBasedStateMachine):
         fits = self.of(kind) + more <= top
         wanted = {f"{'gpu' if kind == 'buys' else 'spot'}:{TYPE}": self.held[name] + more}
         row, space = self.rooms[name]
-        holder = {"holder_kind": "workspace", "holder_id": row.pk}
+        holder: Any = {"holder_kind": "workspace", "holder_id": row.pk}
         try:
             if self.held[name]:
                 reservation_grow(**holder, amounts=wanted)
@@ -200,7 +201,7 @@ class Site(RuleBasedStateMachine):
 
 @pytest.mark.django_db
 def test_borrowers_keep_nobody_waiting(examples: int) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Site,
         settings=settings(
             max_examples=examples,

@@ -15,7 +15,7 @@ import time_machine
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from deploy.embedded import seed
+from deploy.embedded import offers, seed
 from gpuaas.catalog.models import Flavor, Site, SiteRound
 from gpuaas.catalog.services import site_preflight
 from gpuaas.clusters.models import Cluster, ClusterTemplate, ParametersImport, ScalingPolicy
@@ -59,7 +59,7 @@ def staged(settings: Any) -> Iterator[dict[str, object]]:
         seed.people()
         seed.sandbox()
         seed.cloud()
-        seed.offer(since := seed.last_month())
+        offers.offer(since := seed.last_month())
         seed.past(since)
         seed.limits()
         seed.clusters()

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -65,7 +65,7 @@ def buyer(site: LabSite) -> Iterator[Room]:
     forget(site, spec)
 
 
-def _wanted(gpus: int = 1, **spec: Any) -> Object:
+def _wanted(spec: Mapping[str, Any], gpus: int = 1) -> Object:
     return pod("mine", {SHARED: str(gpus), "cpu": "1", "memory": "1Gi"}, **spec)
 
 
@@ -86,7 +86,7 @@ def test_a_pod_or_template_that_would_stay_is_refused(
 ) -> None:
     borrower.admin.apply(spot.CLASSES, {**spot.priority_class(), "metadata": {"name": "gpuaas-checks"}})
     with pytest.raises(Permanent, match=sentence):
-        borrower.tenant.create(borrower.path("pods"), _wanted(**spec))
+        borrower.tenant.create(borrower.path("pods"), _wanted(spec))
     collection, made = workload(borrower.spec.external_name, "Deployment", "web", {SHARED: "1"})
     made["spec"]["template"]["spec"] |= spec
     with pytest.raises(Permanent, match=sentence):
@@ -95,7 +95,7 @@ def test_a_pod_or_template_that_would_stay_is_refused(
 
 def test_a_probe_lets_no_container_outlast_the_notice(borrower: Room) -> None:
     for kind in ("livenessProbe", "startupProbe"):
-        made = _wanted(**FIRST)
+        made = _wanted(FIRST)
         probe = {"exec": {"command": ["true"]}, "terminationGracePeriodSeconds": 3600}
         made["spec"]["containers"][0][kind] = probe
         with pytest.raises(Permanent, match="take terminationGracePeriodSeconds out of probes"):
@@ -104,7 +104,7 @@ def test_a_probe_lets_no_container_outlast_the_notice(borrower: Room) -> None:
 
 def test_nobody_gives_a_pod_longer_by_deleting_it(borrower: Room) -> None:
     """The scheduler does not shorten a deletion that has begun."""
-    made = _wanted(**FIRST)
+    made = _wanted(FIRST)
     made["metadata"]["annotations"] = {"lab.gpuaas.io/stop": "3600s"}
     borrower.tenant.create(borrower.path("pods"), made)
     borrower.run_to("mine", "Running")
@@ -132,7 +132,7 @@ def test_no_member_takes_the_mark_off(borrower: Room) -> None:
 
 
 def test_the_class_is_found_missing_and_is_harmless_elsewhere(borrower: Room, buyer: Room) -> None:
-    buyer.tenant.create(buyer.path("pods"), _wanted(priorityClassName=names.SPOT))
+    buyer.tenant.create(buyer.path("pods"), _wanted({"priorityClassName": names.SPOT}))
     assert buyer.run_to("mine", "Running")["spec"]["priority"] == spot.PRIORITY
     buyer.admin.delete(f"{spot.CLASSES}/{names.SPOT}")
     (found,) = borrower.driver.drift(borrower.spec)
@@ -169,7 +169,7 @@ def test_a_buyers_pod_pushes_out_a_job_which_runs_again_later(borrower: Room, bu
     assert (inventory["l40s-shared-1"].allocated, inventory["l40s-shared-1"].lent) == (8, 8)
     assert inventory["l40s-shared-1"].largest_block == 16
     began = time.monotonic()
-    buyer.tenant.create(buyer.path("pods"), _wanted(12))
+    buyer.tenant.create(buyer.path("pods"), _wanted({}, 12))
     buyer.run_to("mine", "Running")
     assert time.monotonic() - began < NOTICE
     gone = until(lambda: jobs.observe(spec).preempted, "the portal sees why")
@@ -193,11 +193,11 @@ def test_a_borrower_that_ignores_the_signal_keeps_a_buyer_for_no_longer_than_its
     borrower: Room, buyer: Room
 ) -> None:
     """The make-believe kubelet ends it at once, or as long after the signal as it is told; the deadline is the API server's."""
-    made = _wanted(16, **FIRST)
+    made = _wanted(FIRST, 16)
     made["metadata"]["annotations"] = {"lab.gpuaas.io/stop": f"{NOTICE // 2}s"}
     borrower.tenant.create(borrower.path("pods"), made)
     borrower.run_to("mine", "Running")
-    buyer.tenant.create(buyer.path("pods"), _wanted(16))
+    buyer.tenant.create(buyer.path("pods"), _wanted({}, 16))
     ending = until(
         lambda: found if "deletionTimestamp" in (found := borrower.pod("mine"))["metadata"] else None,
         "it is told to end",
@@ -223,7 +223,7 @@ def test_an_environment_that_was_pushed_out_says_when(borrower: Room, buyer: Roo
     carry_out(site, Change.CREATE, spec)
     assert site.observe(spec).preempted_at is None
     before = clock.now() - timedelta(seconds=2)
-    buyer.tenant.create(buyer.path("pods"), _wanted(12))
+    buyer.tenant.create(buyer.path("pods"), _wanted({}, 12))
     seen = until(lambda: found if not (found := site.observe(spec)).exists else None, "nothing of it is left")
     assert seen.preempted_at is not None
     assert seen.preempted_at > before
