@@ -6,6 +6,7 @@ from datetime import timedelta
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from django.db.models import F
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from billing.services import rate_draft_open
@@ -75,6 +76,7 @@ PRESSES = {
 @pytest.fixture
 def address(known: dict[str, object], workspace: Workspace) -> Iterator[str]:
     Flavor.objects.update(vcpus=8, memory_gib=64)
+    workspace.flavors.update(confirmed=F("count"))
     FlavorFactory.create(pool=workspace.flavors.get().flavor.pool, slug="h100.own", price_class="reserved")
     known["draft"] = rate_draft_open(actor=SYSTEM).pk
     with served() as url:
