@@ -56,14 +56,14 @@ def kept_of(*, project: Project, starts_at: datetime) -> dict[str, Seconds]:
 def seconds_of(usage: Iterable[UsageSum]) -> dict[Key, Seconds]:
     rows = [each for each in usage if each.meter in METERS]
     slugs = {each.flavor for each in rows}
-    flavors = Flavor.objects.filter(slug__in=slugs)
-    types = dict(flavors.values_list("slug", "pool__gpu_type"))
-    lent = set(flavors.filter(notice_seconds__gt=0).values_list("slug", flat=True))
+    facts = Flavor.objects.filter(slug__in=slugs).values_list("slug", "pool__gpu_type", "notice_seconds")
+    flavors = {slug: (gpu_type, notice > 0) for slug, gpu_type, notice in facts}
     found: dict[Key, Seconds] = {}
     for each in rows:
-        if each.flavor in lent:
+        gpu_type, is_lent = flavors.get(each.flavor or "", (None, False))
+        if is_lent:
             continue
-        key = (each.project_id, types.get(each.flavor or ""))
+        key = (each.project_id, gpu_type)
         held, allocated = found.get(key, (0, 0))
         if each.meter == Meter.GPU_HELD:
             held += each.unit_seconds
