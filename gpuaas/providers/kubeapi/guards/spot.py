@@ -9,7 +9,7 @@ from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_text
 from gpuaas.providers.kubeapi.spot import PRIORITY
 
-SPOT = "gpuaas-spot"
+NOTICES = "gpuaas-notices"
 
 VARIABLES = {
     # 0 where the GPUs were bought
@@ -54,7 +54,7 @@ def policies(site: Site) -> list[Object]:
     """Who deletes a pod may give it longer than it has by itself, and the scheduler does not shorten what has begun."""
     return [
         validating(
-            SPOT,
+            NOTICES,
             [resources("", "pods", ["DELETE"]), resources("", "pods/eviction", ["CREATE"])],
             conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
             variables={
