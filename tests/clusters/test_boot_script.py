@@ -251,3 +251,24 @@ def test_another_release_in_the_metadata_is_another_boot(machine: Guest, tmp_pat
         machine.boot: "ready",
         boot.hex: "ready",
     }
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_what_is_no_gpu_is_not_counted_as_one(machine: Guest, tmp_path: Path, missing: int) -> None:
+    """A board with eight GPUs has four switches of the same vendor on the bus, and a display card brings its sound."""
+    installed(machine, tmp_path)
+    assert machine.pool
+    bus, gpus = tmp_path / "bus", machine.pool.flavor.gpus
+    devices = [("0x10de", "0x030200")] * (gpus - missing)
+    devices += [("0x10de", "0x068000"), ("0x10de", "0x040300"), ("0x1234", "0x030000")]
+    for number, (vendor, kind) in enumerate(devices):
+        (bus / str(number)).mkdir(parents=True)
+        (bus / str(number) / "vendor").write_text(f"{vendor}\n")
+        (bus / str(number) / "class").write_text(f"{kind}\n")
+    stages = (tmp_path / "etc/gpuaas/stages.sh").read_text() + WORKS
+    stages += 'stage_gpu_driver() { gpus_expect "$(gpus_on_bus)"; }\n'
+    done = run(machine, tmp_path, stages, GPUAAS_BUS=str(bus))
+    row = NodeBoot.objects.get()
+    assert (done.returncode, row.stage) == ((1, "failed") if missing else (0, "ready"))
+    if missing:
+        assert row.message.splitlines()[0] == f"at the stage gpu-driver: {gpus - 1} of {gpus} GPUs are seen"

@@ -29,6 +29,11 @@ def ensure(api: Api) -> None:
     api.apply(CLASSES, priority_class())
 
 
+def find(api: Api) -> Object | None:
+    """The site's class of this name. By a list: the rights that sites have given include no `get` of a priority class."""
+    return next((each for each in api.items(CLASSES) if each["metadata"]["name"] == names.SPOT), None)
+
+
 def pod_fields(notice_seconds: int) -> Object:
     """Of the spec of a pod; none where it is not spot. All of the notice is its own: SIGTERM comes as it begins."""
     if not notice_seconds:

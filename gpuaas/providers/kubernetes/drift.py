@@ -4,7 +4,7 @@ Bounded: seven reads for a workspace without drift (at a site with Kueue four mo
 """
 
 from gpuaas.providers.base import Difference, WorkspaceSpec
-from gpuaas.providers.kubeapi import managed_objects, manifests, names, namespaces, objects, queues, spot
+from gpuaas.providers.kubeapi import managed_objects, manifests, namespaces, objects, queues, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import device_classes, site_objects
 
@@ -31,8 +31,7 @@ def differences(
     for wanted in (quotas, *others):
         differing += _of_collection(api, wanted)
     if spec.notice_seconds:
-        present = api.find(f"{spot.CLASSES}/{names.SPOT}")
-        differing += objects.compare(api, spot.CLASSES, spot.priority_class(), present, step="guards")
+        differing += objects.compare(api, spot.CLASSES, spot.priority_class(), spot.find(api), step="guards")
     differing += queues.differences(api, spec, quotas.objects[0]["spec"]["hard"])
     return tuple(differing[:MOST])
 

@@ -6,11 +6,14 @@ from gpuaas.providers.kubernetes import nodechecks
 
 HEAD = "index, name, uuid, driver_version, memory.total [MiB], ecc.errors.uncorrected.volatile.total\n"
 WELL = "0, NVIDIA H100 80GB HBM3, GPU-0, 580.95.05, 81559 MiB, 0\n"
+# what the command printed on a machine with an H100
+REAL = HEAD + "0, NVIDIA H100 80GB HBM3, GPU-6eb5ec5b-0e89-894c-306d-c2f8a34b4bc7, 580.159.04, 81559 MiB, 0\n"
 
 
 @pytest.mark.parametrize(
     ("output", "succeeded", "passes", "words"),
     [
+        (REAL, True, True, "1 GPU seen, driver 580.159.04"),
         (HEAD + WELL, True, True, "1 GPU seen, driver 580.95.05"),
         (HEAD + WELL + WELL.replace("GPU-0", "GPU-1"), True, True, "2 GPUs seen"),
         (HEAD + WELL.replace(", 0\n", ", 3\n"), True, False, "uncorrected memory errors: GPU-0: 3"),

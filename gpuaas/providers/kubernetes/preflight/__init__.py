@@ -25,6 +25,7 @@ KINDS: tuple[Kind, ...] = (
     platform.STORAGE,
     platform.METRICS,
     platform.SCHEDULERS,
+    platform.PREEMPTION,
     queues.KUEUE,
     server.HEARTBEATS,
 )
@@ -80,6 +81,7 @@ def _of_platform(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
     yield _looked(platform.METRICS, lambda: platform.metrics(daemon_sets()))
     yield _looked(platform.STORAGE, lambda: platform.storage(api.items(CLASSES)))
     yield _looked(platform.SCHEDULERS, lambda: platform.schedulers(api, schedulers))
+    yield _looked(platform.PREEMPTION, lambda: platform.preemption(api))
     yield _looked(server.HEARTBEATS, lambda: server.heartbeats(api, api.items("/api/v1/nodes")))
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubeapi import names, namespaces
+from gpuaas.providers.kubeapi import names, namespaces, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory.storage import is_default
 from gpuaas.providers.verdicts import Kind, some
@@ -14,6 +14,7 @@ DEVICES = Kind("VisibleDevices")
 STORAGE = Kind("DefaultStorageClass")
 METRICS = Kind("Metrics")
 SCHEDULERS = Kind("Schedulers")
+PREEMPTION = Kind("Preemption")
 
 # patterns for the names of DaemonSets and of their images
 ENFORCERS = {
@@ -155,6 +156,37 @@ def schedulers(api: Api, allowed: Sequence[str]) -> Check:
     return SCHEDULERS.good(
         "Found", f"{some(sorted(allowed))} can be named by pods of workspaces, and they run."
     )
+
+
+def preemption(api: Api) -> Check:
+    """Whether pods that name no priority class push out those that borrow GPUs, and whether the class of these is the portal's.
+
+    Of several default classes the one with the lowest value counts (Kubernetes, "Pod Priority and Preemption").
+    """
+    classes = api.items(spot.CLASSES)
+    wanted = spot.priority_class()
+    theirs = [each for each in classes if each["metadata"]["name"] == names.SPOT]
+    if any(each["value"] != wanted["value"] for each in theirs):
+        return PREEMPTION.bad(
+            "NotOurs",
+            f"The site has a priority class {names.SPOT} that is not the portal's, so no pod may run in a spot workspace.",
+            f"Delete it (kubectl delete priorityclass {names.SPOT}): the portal makes its own.",
+        )
+    default = min((each for each in classes if each.get("globalDefault")), key=_value, default=None)
+    if default is not None and default.get("preemptionPolicy") == "Never":
+        return PREEMPTION.bad(
+            "Never",
+            f"Pods that name no priority class get {default['metadata']['name']}, which preempts no other pod: a buyer's pods "
+            "wait for as long as spot workspaces use its GPUs.",
+            "Before you offer spot here, make a class with preemptionPolicy PreemptLowerPriority the default instead.",
+        )
+    return PREEMPTION.good(
+        "Preempts", "Pods of workspaces that bought their GPUs push out pods that borrow them."
+    )
+
+
+def _value(priority_class: Object) -> int:
+    return int(priority_class["value"])
 
 
 def _is(pod: Object, condition: str) -> bool:

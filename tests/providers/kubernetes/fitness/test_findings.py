@@ -12,6 +12,7 @@ from deploy.lab.kubernetes import Lab
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import Check
+from gpuaas.providers.kubeapi import names, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import preflight
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
@@ -200,7 +201,7 @@ def test_the_toolkit_as_its_daemon_set_shows_it(portal: PortalSite, admin: Api) 
 def operator(admin: Api) -> Iterator[None]:
     """The GPU operator's kind, as far as the check reads it."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {
+    spec = {
         "group": "nvidia.com",
         "scope": "Cluster",
         "names": {"plural": "clusterpolicies", "singular": "clusterpolicy", "kind": "ClusterPolicy"},
@@ -210,7 +211,7 @@ def operator(admin: Api) -> Iterator[None]:
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": "clusterpolicies.nvidia.com"},
-        "spec": names,
+        "spec": spec,
     }
     with standing(admin, CRDS, body):
         until(lambda: _is_served(admin), "the kind is served")
@@ -238,6 +239,25 @@ def test_the_toolkit_as_the_gpu_operator_shows_it(portal: PortalSite, admin: Api
             check = found(portal, "VisibleDevices")
         assert check.status == status, said
         assert "guards" in check.message or status == Status.TRUE
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "policy", "reason"),
+    [
+        ("calm", 0, "Never", "Never"),
+        ("usual", 0, "PreemptLowerPriority", "Preempts"),
+        (names.SPOT, 1_000, "PreemptLowerPriority", "NotOurs"),
+    ],
+)
+def test_a_class_by_which_buyers_would_wait_for_borrowers(
+    portal: PortalSite, admin: Api, name: str, value: int, policy: str, reason: str
+) -> None:
+    assert found(portal, "Preemption").reason == "Preempts"
+    made: Object = {"metadata": {"name": name}, "value": value, "preemptionPolicy": policy}
+    with standing(admin, spot.CLASSES, made | {"globalDefault": name != names.SPOT}):
+        check = found(portal, "Preemption")
+    assert (check.reason, check.blocking) == (reason, False)
+    assert name in check.message or check.status == Status.TRUE
 
 
 # -- clocks and credentials ------------------------------------------------------------------------------------------

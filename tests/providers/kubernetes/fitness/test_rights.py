@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from gpuaas.core.conditions import Status
 from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubernetes.preflight.rights import RIGHTS
 from tests.contracts import conftest
 from tests.contracts.rigs import ALICE, KubernetesRig, ref
@@ -125,6 +127,8 @@ def test_the_check_finds_them_enough(portal: PortalSite) -> None:
 def test_drift_the_warden_and_a_revocation(rig: KubernetesRig, ready: WorkspaceSpec) -> None:
     driver = rig.driver
     assert driver.drift(ready) == ()
+    lent = {each.object for each in driver.drift(replace(ready, notice_seconds=60))}
+    assert f"PriorityClass/{names.SPOT}" in lent
     driver.site_repair()
     list(driver.watch_changes("", seconds=3))
     rig.start(ready, "surplus")

@@ -48,7 +48,14 @@ says() { # PATTERN COMMAND...: what it says is told, and has to be so
   [[ $said =~ $pattern ]]
 }
 gpus_by_driver() { nvidia-smi --list-gpus | tee /dev/stderr | grep --count '^GPU' || true; }
-gpus_on_bus() { cat /sys/bus/pci/devices/*/vendor | grep --count --ignore-case 0x10de || true; }
+gpus_on_bus() { # displays and 3D controllers: switches, bridges and sound have the same vendor
+  local each count=0
+  for each in "${GPUAAS_BUS:-/sys/bus/pci/devices}"/*; do
+    [ -e "$each/class" ] || continue
+    [[ $(< "$each/vendor") == 0x10de && $(< "$each/class") == 0x03* ]] && count=$((count + 1))
+  done
+  echo "$count"
+}
 gpus_expect() { # NUMBER
   why="$1 of $GPUAAS_GPUS GPUs are seen"
   echo "$why"
