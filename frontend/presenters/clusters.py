@@ -18,7 +18,7 @@ from frontend.presenters.money import notes_of
 from frontend.presenters.sleep import after_lease
 from gpuaas.clusters.models import Cluster, ClusterPool, LedgerEntry
 from gpuaas.clusters.selectors import definition_of, ledger_of, releases_offered, timeline
-from gpuaas.clusters.spec import burst_site
+from gpuaas.clusters.spec import burst_site, nodes_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.looks import Tone
 from gpuaas.lifecycle.allowed import Verb
@@ -143,7 +143,7 @@ def count_of(pool: Any) -> str:
 def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
     tone, word = held.look_of(cluster)
     may = rights_of(cluster, here)
-    nodes = tuple(cluster.observed.get("nodes", ()))
+    nodes = nodes_of(cluster, now)
     return Page(
         tone=tone,
         word=word,

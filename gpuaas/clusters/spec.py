@@ -2,8 +2,9 @@
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -101,9 +102,28 @@ def queue_of(cluster: Cluster) -> base.QueueReport | None:
     )
 
 
+def nodes_of(cluster: Cluster, now: datetime) -> tuple[Mapping[str, Any], ...]:
+    """Its machines as last seen. One of Slurm that the head has just reported as unhealthy is not ready, for that reason."""
+    nodes = tuple(cluster.observed.get("nodes", ()))
+    is_slurm = cluster.template_version.template.kind == base.ClusterKind.SLURM
+    queue = queue_of(cluster) if is_slurm and nodes else None
+    if queue is None or not queue.is_timely(now):
+        return nodes
+    sick = {
+        f"{cluster.external_name}-{pool.pool}-{number}": reason
+        for pool in queue.pools
+        for number, reason in pool.sick
+    }
+    return tuple(
+        {**node, "ready": False, "reason": sick[node["name"]]} if node["name"] in sick else node
+        for node in nodes
+    )
+
+
 def _workers(row: ClusterQueue, pool: str) -> dict[str, Any]:
     found = row.workers.get(pool, {})
-    return {**found, "busy": tuple(found.get("busy", ()))}
+    sick = tuple((number, reason) for number, reason in found.get("sick", ()))
+    return {**found, "busy": tuple(found.get("busy", ())), "sick": sick}
 
 
 def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:

@@ -15,7 +15,7 @@ from django.test import Client
 
 from gpuaas.clusters.models import Cluster, ClusterQueue, ClusterTemplate
 from gpuaas.clusters.services import cluster_suspend
-from gpuaas.clusters.spec import spec_of, spec_whole
+from gpuaas.clusters.spec import nodes_of, spec_of, spec_whole
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
 from gpuaas.core.ids import uuid7
@@ -134,6 +134,9 @@ def test_a_cluster_that_goes_is_not_heard(cluster: Cluster, state: str) -> None:
         {"busy": [0]},
         {"busy": 3},
         {"least": -1},
+        {"sick": [{"number": 1, "reason": ""}]},
+        {"sick": [{"number": 0, "reason": "0 of 1 GPUs are seen"}]},
+        {"sick": [{"number": 1, "reason": "x" * 201}]},
     ],
 )
 def test_what_is_no_number_of_gpus_is_refused(cluster: Cluster, wrong: dict[str, Any]) -> None:
@@ -156,6 +159,29 @@ def test_it_is_told_which_workers_are_busy_and_answers_which_are_to_go(
     assert post(token_of(cluster), seen)[1]["pools"] == asleep
 
 
+@pytest.mark.django_db
+def test_a_worker_that_is_unhealthy_says_why(
+    as_alice: Actor, project: Project, template: ClusterTemplate
+) -> None:
+    cluster = ready(as_alice, project)
+    ClusterTemplate.objects.filter(pk=template.pk).update(kind=ClusterKind.SLURM)
+    name = f"{cluster.external_name}-gpu-1"
+    well = {"name": name, "pool": "gpu", "release": "25.05.3", "ready": True, "reason": ""}
+    Cluster.objects.filter(pk=cluster.pk).update(observed={"nodes": [well, {**well, "name": f"{name}1"}]})
+    cluster = Cluster.objects.get(pk=cluster.pk)
+    sick = [{"number": 1, "reason": "1 of 2 GPUs are seen"}]
+    assert post(token_of(cluster), {**BUSY, "least": 0, "sick": sick})[0] == 201
+    first, second = nodes_of(cluster, now())
+    assert (first["ready"], first["reason"]) == (False, "1 of 2 GPUs are seen")
+    assert second["ready"]
+    later = now() + timedelta(minutes=4)
+    assert all(node["ready"] for node in nodes_of(cluster, later)), (
+        "a head that has gone silent is not believed"
+    )
+    assert post(token_of(cluster), {**BUSY, "least": 1, "sick": []})[0] == 201
+    assert all(node["ready"] for node in nodes_of(cluster, now()))
+
+
 SQUEUE = """\
 R                   small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1,gres/gpu:a100=1 None
 CG                  big                  cpu=8,mem=1G,node=1,billing=1,gres/gpu=8,gres/gpu:h100=8 None
@@ -172,6 +198,8 @@ SINFO = """\
 {0}-small-2    idle           none
 {0}-small-2    idle           none
 {0}-small-3    drained        gpuaas
+{0}-small-4    drained        unhealthy: 0 of 1 GPUs "are" seen
+{0}-small-4    drained        unhealthy: 0 of 1 GPUs "are" seen
 {0}-big-1      down*          Not responding
 {0}-big-2      draining       disk is sick
 {0}-big-10     allocated      none
@@ -180,7 +208,10 @@ SINFO = """\
 somebodys-9    idle           none
 """
 NOTHING = {"used_gpus": 0, "pending_gpus": 0, "queued": 0}
-WORKERS = {"small": {"least": 2, "busy": [1]}, "big": {"least": 12, "busy": [2, 10, 12]}}
+WORKERS: dict[str, dict[str, Any]] = {
+    "small": {"least": 2, "busy": [1], "sick": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
+    "big": {"least": 12, "busy": [2, 10, 12], "sick": []},
+}
 
 
 @pytest.mark.parametrize(

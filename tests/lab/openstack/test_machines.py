@@ -28,6 +28,8 @@ from gpuaas.clusters.services import (
     template_version_add,
 )
 from gpuaas.clusters.services.policies import PolicyTerms, policy_create
+from gpuaas.clusters.spec import nodes_of
+from gpuaas.core import clock
 from quotas.tasks import capacity_sync
 from tenants.actors import Actor
 from tenants.models import Project, User
@@ -203,6 +205,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     keeps_its_secrets(slurm)
     works(slurm)
     keeps_accounts(slurm)
+    drains_what_is_unhealthy(machine_lab, row, slurm)
     as_carol = actor_for(user=carol)
     members_work_as_themselves(slurm, row, as_bob, as_carol)
     who_leaves_is_out(slurm, row, as_alice, as_carol, carol)
@@ -255,6 +258,23 @@ def keeps_accounts(slurm: Slurm) -> None:
         return sorted(f"{one.get('gres/gpu')} {one.get('gres/gpu:h100')}" for one in told)
 
     until(lambda: gpus() == ["1 1", "1 1", "1 1", "2 2"], "sacct knows what each job had")
+
+
+def drains_what_is_unhealthy(lab: Lab, row: Cluster, slurm: Slurm) -> None:
+    """A card that is gone drains its worker, and the portal says why; once it is back, the worker has jobs again."""
+    second = names(row, 2)[1]
+    worker = lab.machine(second)
+
+    def unhealthy() -> dict[str, str]:
+        seen = Cluster.objects.get(pk=row.pk)
+        return {node["name"]: node["reason"] for node in nodes_of(seen, clock.now()) if not node["ready"]}
+
+    assert worker.run("mv", "/dev/nvidia1", "/dev/gone1").returncode == 0
+    until(lambda: slurm.state_of(second) == "drained", "it is drained", seconds=BOOTS)
+    until(lambda: unhealthy() == {second: "1 of 2 GPUs are seen"}, "the head has told why", seconds=BOOTS)
+    assert worker.run("mv", "/dev/gone1", "/dev/nvidia1").returncode == 0
+    until(lambda: slurm.idle() == names(row, 2), "it works again", seconds=BOOTS)
+    until(lambda: not unhealthy(), "the head has told so", seconds=BOOTS)
 
 
 def grows_by_its_queue(row: Cluster, slurm: Slurm, alice: Actor) -> Cluster:

@@ -1,6 +1,9 @@
 """Queue reports from the heads of clusters at OpenStack sites. Nobody is signed in; the token of the cluster is the only
 credential."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,6 +18,11 @@ from gpuaas.providers.base import PoolSignals
 
 POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
 SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
+
+
+class SickInput(Input):
+    number = Whole(min_value=1, max_value=GPUS_MOST)
+    reason = Text(max_length=200, help_text="What is wrong with it, in words.")
 
 
 class QueuedPoolInput(Input):
@@ -33,6 +41,12 @@ class QueuedPoolInput(Input):
         max_value=GPUS_MOST,
         required=False,
         help_text="Highest number of a worker that has work or accepts it. Without it no worker is drained.",
+    )
+    sick = serializers.ListField(
+        child=SickInput(),
+        max_length=NODES_MOST,
+        required=False,
+        help_text="Workers that accept no work because something is wrong with them.",
     )
 
 
@@ -93,6 +107,10 @@ class QueueReportOutput(Output):
     logins = LoginOrdersOutput(allow_null=True, help_text="Null for clusters without logins.")
 
 
+def _signals(*, sick: Sequence[Mapping[str, Any]] = (), **facts: Any) -> PoolSignals:
+    return PoolSignals(**facts, sick=tuple((each["number"], each["reason"]) for each in sick))
+
+
 class QueueReportsView(ApiView):
     authentication_classes = []
     permission_classes = []
@@ -109,7 +127,7 @@ class QueueReportsView(ApiView):
         with refusals_counted():
             given = self.input(QueueReportInput) if bearer(request) else {}
             pools = given.get("pools")
-            signals = None if pools is None else [PoolSignals(**one) for one in pools]
+            signals = None if pools is None else [_signals(**one) for one in pools]
             answer = services.queue_report(
                 token=bearer(request),
                 pools=signals,

@@ -44,6 +44,8 @@ from gpuaas.clusters.selectors import (
     template_version_get,
     timeline,
 )
+from gpuaas.clusters.spec import nodes_of
+from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, NotFound
 from tenants.actors import Actor
 from tenants.models import Project
@@ -125,7 +127,7 @@ class ClusterDetailView(ClusterView):
         found = self.held()
         more = {
             "endpoint": found.observed.get("endpoint", ""),
-            "nodes": found.observed.get("nodes", []),
+            "nodes": nodes_of(found, clock.now()),
             "operation": next(iter(timeline(cluster=found)), None),
             "cost": held_quote(holder=found) if self.sees_prices(found.project) else None,
         }

@@ -287,6 +287,7 @@ def _slurm_files(guest: Guest) -> list[File]:
             *files,
             _file(SSHD, NO_KEYS, "0644"),
             _file(f"{ETC}/slurmd.default", options, "0644"),
+            _file(slurm.HEALTH, _script("health"), "0700"),
             _file("/etc/systemd/system/slurmd.service.d/gpuaas.conf", slurm.SLURMD_UNIT, "0644"),
         ]
     trust = (

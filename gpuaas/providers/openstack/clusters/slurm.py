@@ -8,6 +8,7 @@ from gpuaas.providers.openstack.flavors import ALIAS
 from gpuaas.providers.openstack.pci import product_of
 
 NODES_MOST = 500  # of one pool, as templates have it
+HEALTH = "/usr/local/sbin/gpuaas-health"  # on every worker
 CGROUP_CONF = "ConstrainCores=yes\nConstrainRAMSpace=yes\nConstrainDevices=yes\n"
 # no password: the database authenticates slurmdbd by the user at its socket
 SLURMDBD_CONF = """\
@@ -54,6 +55,8 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "AccountingStorageEnforce=associations,limits,safe",
         f"AccountingStorageTRES={','.join(_counted(spec))}",
         "ReturnToService=2",
+        f"HealthCheckProgram={HEALTH}",
+        "HealthCheckInterval=60",
         "SlurmdTimeout=120",
         "TreeWidth=65533",
         f"MaxNodeCount={NODES_MOST * max(1, len(spec.pools))}",

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool, and which
-# workers run jobs, what each person has used, and who is let in. Then lets in and shuts out as the answer says, drains the workers that
-# are to go, and forgets those that are gone.
+# workers run jobs or are unhealthy, what each person has used, and who is let in. Then lets in and shuts out as the answer says, drains
+# the workers that are to go, and forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
@@ -16,6 +16,12 @@ FILENAME == "/dev/fd/3" {
   pool = substr($1, length(cluster) + 2, RSTART - length(cluster) - 2); number = substr($1, RSTART + 1) + 0
   if ($1 in known) next
   known[$1]; seen[pool]
+  if ($3 == "unhealthy:") {
+    reason = $4
+    for (word = 5; word <= NF; word++) reason = reason " " $word
+    gsub(/["\\]/, "", reason)
+    sick[pool] = sick[pool] sprintf("%s{\"number\": %d, \"reason\": \"%s\"}", sick[pool] ? ", " : "", number, reason)
+  }
   state = $2; gsub(/[^a-z]/, "", state)
   if (state == "drained" || state == "down") next
   if (number > least[pool]) least[pool] = number
@@ -33,8 +39,8 @@ FILENAME == "/dev/fd/3" {
 END {
   printf "\"pools\": ["
   for (pool in seen) {
-    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s]}",
-      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool]
+    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s], \"sick\": [%s]}",
+      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool], sick[pool]
     comma = ", "
   }
   print "], "
