@@ -34,8 +34,9 @@ class Worker:
         tools, done = self.root / "tools", self.root / "done"
         tools.mkdir(exist_ok=True)
         done.write_text("")
+        (self.root / "seen").write_text(f"{self.state:40}{self.reason}\n" * 2)
         slurm = {
-            "sinfo": f"echo '{self.state:40}{self.reason}'; echo '{self.state:40}{self.reason}'",
+            "sinfo": f"cat {self.root}/seen",
             "scontrol": f'echo "$@" >> {done}',
         }
         (etc / "node.env").write_text((etc / "node.env").read_text().replace("GPUS=8", "GPUS=2"))
