@@ -164,13 +164,16 @@ def test_a_worker_that_is_unhealthy_says_why(
     as_alice: Actor, project: Project, template: ClusterTemplate
 ) -> None:
     cluster = ready(as_alice, project)
-    ClusterTemplate.objects.filter(pk=template.pk).update(kind=ClusterKind.SLURM)
+    token = token_of(cluster)
     name = f"{cluster.external_name}-gpu-1"
     well = {"name": name, "pool": "gpu", "release": "25.05.3", "ready": True, "reason": ""}
     Cluster.objects.filter(pk=cluster.pk).update(observed={"nodes": [well, {**well, "name": f"{name}1"}]})
     cluster = Cluster.objects.get(pk=cluster.pk)
+    cluster.template_version.template.kind = (
+        ClusterKind.SLURM
+    )  # of this row alone: the stage's releases are of another kind
     sick = [{"number": 1, "reason": "1 of 2 GPUs are seen"}]
-    assert post(token_of(cluster), {**BUSY, "least": 0, "sick": sick})[0] == 201
+    assert post(token, {**BUSY, "least": 0, "sick": sick})[0] == 201
     first, second = nodes_of(cluster, now())
     assert (first["ready"], first["reason"]) == (False, "1 of 2 GPUs are seen")
     assert second["ready"]
@@ -178,7 +181,7 @@ def test_a_worker_that_is_unhealthy_says_why(
     assert all(node["ready"] for node in nodes_of(cluster, later)), (
         "a head that has gone silent is not believed"
     )
-    assert post(token_of(cluster), {**BUSY, "least": 1, "sick": []})[0] == 201
+    assert post(token, {**BUSY, "least": 1, "sick": []})[0] == 201
     assert all(node["ready"] for node in nodes_of(cluster, now()))
 
 
