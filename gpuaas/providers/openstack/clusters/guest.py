@@ -177,6 +177,7 @@ def _common_files(guest: Guest) -> list[File]:
         _file(f"{ETC}/node.env", _environment(guest)),
         _file(f"{ETC}/report.header", f"Authorization: Bearer {guest.token}\n"),
         _file(f"{ETC}/secrets", "\n".join(guest.secrets.values()) + "\n"),
+        _file(f"{ETC}/clock.sh", _script("clock"), "0700"),
         _file(f"{ETC}/stages.sh", "".join(map(_script, stages)), "0700"),
         _file(f"{BIN}/gpuaas-report", _script("report"), "0700"),
         _file(f"{BIN}/gpuaas-boot", _script("boot"), "0700"),

@@ -8,6 +8,7 @@ exec 9> "$etc/lock"
 flock --nonblock 9 || exit 0
 . "$etc/node.env"
 . "$etc/stages.sh"
+. "$etc/clock.sh"
 ( umask 077; : > "$log" )
 exec >> "$log" 2>&1
 

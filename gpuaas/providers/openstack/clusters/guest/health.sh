@@ -6,6 +6,7 @@ export PATH=${PATH:-}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
 . "$etc/stages.sh"
+. "$etc/clock.sh"
 mark='unhealthy:' # queue.sh looks for it
 what_is_wrong() { # the first thing, in words; nothing where all is well. Slurm ends a check after a minute
   local seen clock
