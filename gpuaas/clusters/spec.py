@@ -109,21 +109,21 @@ def nodes_of(cluster: Cluster, now: datetime) -> tuple[Mapping[str, Any], ...]:
     queue = queue_of(cluster) if is_slurm and nodes else None
     if queue is None or not queue.is_timely(now):
         return nodes
-    sick = {
+    unhealthy = {
         f"{cluster.external_name}-{pool.pool}-{number}": reason
         for pool in queue.pools
-        for number, reason in pool.sick
+        for number, reason in pool.unhealthy
     }
     return tuple(
-        {**node, "ready": False, "reason": sick[node["name"]]} if node["name"] in sick else node
+        {**node, "ready": False, "reason": unhealthy[node["name"]]} if node["name"] in unhealthy else node
         for node in nodes
     )
 
 
 def _workers(row: ClusterQueue, pool: str) -> dict[str, Any]:
     found = row.workers.get(pool, {})
-    sick = tuple((number, reason) for number, reason in found.get("sick", ()))
-    return {**found, "busy": tuple(found.get("busy", ())), "sick": sick}
+    unhealthy = tuple((number, reason) for number, reason in found.get("unhealthy", ()))
+    return {**found, "busy": tuple(found.get("busy", ())), "unhealthy": unhealthy}
 
 
 def confirmed_of(cluster: Cluster) -> tuple[Part, ...]:

@@ -134,9 +134,9 @@ def test_a_cluster_that_goes_is_not_heard(cluster: Cluster, state: str) -> None:
         {"busy": [0]},
         {"busy": 3},
         {"least": -1},
-        {"sick": [{"number": 1, "reason": ""}]},
-        {"sick": [{"number": 0, "reason": "0 of 1 GPUs are seen"}]},
-        {"sick": [{"number": 1, "reason": "x" * 201}]},
+        {"unhealthy": [{"number": 1, "reason": ""}]},
+        {"unhealthy": [{"number": 0, "reason": "0 of 1 GPUs are seen"}]},
+        {"unhealthy": [{"number": 1, "reason": "x" * 201}]},
     ],
 )
 def test_what_is_no_number_of_gpus_is_refused(cluster: Cluster, wrong: dict[str, Any]) -> None:
@@ -172,8 +172,8 @@ def test_a_worker_that_is_unhealthy_says_why(
     cluster.template_version.template.kind = (
         ClusterKind.SLURM
     )  # of this row alone: the stage's releases are of another kind
-    sick = [{"number": 1, "reason": "1 of 2 GPUs are seen"}]
-    assert post(token, {**BUSY, "least": 0, "sick": sick})[0] == 201
+    unhealthy = [{"number": 1, "reason": "1 of 2 GPUs are seen"}]
+    assert post(token, {**BUSY, "least": 0, "unhealthy": unhealthy})[0] == 201
     first, second = nodes_of(cluster, now())
     assert (first["ready"], first["reason"]) == (False, "1 of 2 GPUs are seen")
     assert second["ready"]
@@ -181,7 +181,7 @@ def test_a_worker_that_is_unhealthy_says_why(
     assert all(node["ready"] for node in nodes_of(cluster, later)), (
         "a head that has gone silent is not believed"
     )
-    assert post(token, {**BUSY, "least": 1, "sick": []})[0] == 201
+    assert post(token, {**BUSY, "least": 1, "unhealthy": []})[0] == 201
     assert all(node["ready"] for node in nodes_of(cluster, now()))
 
 
@@ -212,8 +212,8 @@ somebodys-9    idle           none
 """
 NOTHING = {"used_gpus": 0, "pending_gpus": 0, "queued": 0}
 WORKERS: dict[str, dict[str, Any]] = {
-    "small": {"least": 2, "busy": [1], "sick": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
-    "big": {"least": 12, "busy": [2, 10, 12], "sick": []},
+    "small": {"least": 2, "busy": [1], "unhealthy": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
+    "big": {"least": 12, "busy": [2, 10, 12], "unhealthy": []},
 }
 
 

@@ -219,7 +219,7 @@ class NodeBoot(models.Model):
 
 class ClusterQueue(models.Model):
     """The latest queue report of the head of a cluster. pools: [{pool, used_gpus, pending_gpus, queued}]; workers: by
-    pool {busy, least, drain, sick}, nothing of a head that does not report them."""
+    pool {busy, least, drain, unhealthy}, nothing of a head that does not report them."""
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="queue")
     pools = models.JSONField(default=list)

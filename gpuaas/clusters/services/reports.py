@@ -110,7 +110,7 @@ def _queue_keep(
             "busy": sorted(set(one.busy)),
             "least": one.least,
             "drain": drain.key if (drain := drains[one.pool]) else "",
-            "sick": sorted(dict(one.sick).items()),
+            "unhealthy": sorted(dict(one.unhealthy).items()),
         }
         for one in reported
         if one.least is not None

@@ -66,7 +66,7 @@ class PoolSignals:
     wait. A waiting pod or job that fits several pools counts at the first.
 
     busy: numbers of the workers with work. least: the highest number of a worker that has work or accepts it; None where that is not
-    known. drain: the portal's order to drain that held at that time. sick: numbers of workers that accept no work because something
+    known. drain: the portal's order to drain that held at that time. unhealthy: numbers of workers that accept no work because something
     is wrong with them, each with what it is, in words.
     """
 
@@ -77,7 +77,7 @@ class PoolSignals:
     busy: tuple[int, ...] = ()
     least: int | None = None
     drain: str = ""
-    sick: tuple[tuple[int, str], ...] = ()
+    unhealthy: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
 SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
 
 
-class SickInput(Input):
+class UnhealthyInput(Input):
     number = Whole(min_value=1, max_value=GPUS_MOST)
     reason = Text(max_length=200, help_text="What is wrong with it, in words.")
 
@@ -42,8 +42,8 @@ class QueuedPoolInput(Input):
         required=False,
         help_text="Highest number of a worker that has work or accepts it. Without it no worker is drained.",
     )
-    sick = serializers.ListField(
-        child=SickInput(),
+    unhealthy = serializers.ListField(
+        child=UnhealthyInput(),
         max_length=NODES_MOST,
         required=False,
         help_text="Workers that accept no work because something is wrong with them.",
@@ -107,8 +107,8 @@ class QueueReportOutput(Output):
     logins = LoginOrdersOutput(allow_null=True, help_text="Null for clusters without logins.")
 
 
-def _signals(*, sick: Sequence[Mapping[str, Any]] = (), **facts: Any) -> PoolSignals:
-    return PoolSignals(**facts, sick=tuple((each["number"], each["reason"]) for each in sick))
+def _signals(*, unhealthy: Sequence[Mapping[str, Any]] = (), **facts: Any) -> PoolSignals:
+    return PoolSignals(**facts, unhealthy=tuple((each["number"], each["reason"]) for each in unhealthy))
 
 
 class QueueReportsView(ApiView):

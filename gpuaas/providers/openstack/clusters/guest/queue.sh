@@ -20,7 +20,7 @@ FILENAME == "/dev/fd/3" {
     reason = $4
     for (word = 5; word <= NF; word++) reason = reason " " $word
     gsub(/["\\]/, "", reason)
-    sick[pool] = sick[pool] sprintf("%s{\"number\": %d, \"reason\": \"%s\"}", sick[pool] ? ", " : "", number, reason)
+    unhealthy[pool] = unhealthy[pool] sprintf("%s{\"number\": %d, \"reason\": \"%s\"}", unhealthy[pool] ? ", " : "", number, reason)
   }
   state = $2; gsub(/[^a-z]/, "", state)
   if (state == "drained" || state == "down") next
@@ -39,8 +39,8 @@ FILENAME == "/dev/fd/3" {
 END {
   printf "\"pools\": ["
   for (pool in seen) {
-    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s], \"sick\": [%s]}",
-      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool], sick[pool]
+    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s], \"unhealthy\": [%s]}",
+      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool], unhealthy[pool]
     comma = ", "
   }
   print "], "
