@@ -39,8 +39,9 @@ FILENAME == "/dev/fd/3" {
 END {
   printf "\"pools\": ["
   for (pool in seen) {
-    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, \"least\": %d, \"busy\": [%s], \"unhealthy\": [%s]}",
-      comma, pool, used[pool], waits[pool], queued[pool], least[pool], busy[pool], unhealthy[pool]
+    printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, ",
+      comma, pool, used[pool], waits[pool], queued[pool]
+    printf "\"least\": %d, \"busy\": [%s], \"unhealthy\": [%s]}", least[pool], busy[pool], unhealthy[pool]
     comma = ", "
   }
   print "], "
