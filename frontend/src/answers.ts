@@ -53,10 +53,14 @@ function answered(event: Event): void {
   if (form) changed.delete(form);
 }
 
-/** Enter sends what was typed this moment, although the button is still disabled by the answer of what stood there before. */
+/**
+ * Enter sends what was typed this moment, although the button is still disabled by the answer of what stood there before. A name
+ * that has to be typed is no answer: without it, nothing is sent.
+ */
 function sendTyped(event: KeyboardEvent): void {
   const input = event.target;
   if (event.key !== "Enter" || !(input instanceof HTMLInputElement) || !input.form) return;
+  if (input.closest("[data-confirm-name]")) return;
   const button = one<HTMLButtonElement>("button[type=submit]", input.form);
   if (!button?.disabled || !changed.has(input.form)) return;
   event.preventDefault();
