@@ -5,11 +5,13 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, resolve_url
 from django.urls import URLPattern, URLResolver, include, path
+from django.views import defaults
 from django.views.csrf import csrf_failure as page_csrf_failure
 
 from frontend.doors import older_page, signed_out
 from gpuaas.api.errors import csrf_refused, not_found
 from gpuaas.api.middleware import is_api
+from gpuaas.core.connections import returning
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("api/", include("gpuaas.api.urls")),
@@ -18,6 +20,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("gpuaas.system.urls")),
     path("", include("frontend.urls")),
 ]
+
+handler400 = returning(defaults.bad_request)
+handler403 = returning(defaults.permission_denied)
+handler404 = returning(defaults.page_not_found)
+handler500 = returning(defaults.server_error)
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponseBase:

@@ -1,9 +1,33 @@
 """Connections to the database in processes that run for long."""
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from django.db import close_old_connections, connection
+
+Given = ParamSpec("Given")
+Done = TypeVar("Done")
 
 
 def connection_return() -> None:
     """Back to the pool between two pieces of work: there may be more sites than connections."""
     if not connection.in_atomic_block:
         close_old_connections()
+
+
+def returning(do: Callable[Given, Done]) -> Callable[Given, Done]:
+    """`do`, for a thread that no request ends in: the connection that it needed goes back to the pool with it.
+
+    Behind ASGI, Django calls the handlers of errors in such threads (`convert_exception_to_response`), of which there are more
+    than connections.
+    """
+
+    @wraps(do)
+    def work(*given: Given.args, **named: Given.kwargs) -> Done:
+        try:
+            return do(*given, **named)
+        finally:
+            connection_return()
+
+    return work

@@ -5,17 +5,11 @@ from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
-from gpuaas.core.connections import connection_return
+from gpuaas.core.connections import returning
 
 Given = ParamSpec("Given")
 Done = TypeVar("Done")
 
 
 async def in_thread(do: Callable[Given, Done], /, *given: Given.args, **named: Given.kwargs) -> Done:
-    def work() -> Done:
-        try:
-            return do(*given, **named)
-        finally:
-            connection_return()
-
-    return await sync_to_async(work, thread_sensitive=False)()
+    return await sync_to_async(returning(do), thread_sensitive=False)(*given, **named)

@@ -79,7 +79,7 @@ def test_what_is_taken_away(
     page.keyboard.type("-finetune")
     expect(button).to_be_enabled()
     page.keyboard.press("Enter")
-    said(page, "delet")
+    said(page, "Deleting era5-finetune")
     workspace.refresh_from_db()
     assert workspace.state == "deleting"
     assert complaints == []

@@ -106,6 +106,7 @@ def the_portal_agrees_with_sacct(head: Head, row: Cluster) -> None:
         gpus = dict(part.partition("=")[::2] for part in resources.split(",")).get("gres/gpu", "0")
         wanted[user] = wanted.get(user, 0) + int(seconds) * int(gpus)
     assert wanted["carol"] > 0, lines
+    wanted = {user: seconds for user, seconds in wanted.items() if seconds}
 
     def seen() -> dict[str, int]:
         rows = ClusterUse.objects.filter(cluster=row).values_list("login__name")
