@@ -16,7 +16,7 @@ WORDS = """
     syslog statd rpc rpcuser nfsnobody mysql mariadb postgres redis mongodb munge slurm slurmdbd slurmrestd tenant
     debian ubuntu admin administrator cloud docker podman containerd lxd lxc libvirt nvidia dcgm nvidia-persistenced
     fabricmanager prometheus grafana node-exporter telegraf postfix dovecot ntp chrony avahi dnsmasq tss lpadmin
-    members shared systemd home lost-found gpuaas portal all default none unknown
+    members shared apps systemd home lost-found gpuaas portal all default none unknown
 """
 RESERVED = frozenset(WORDS.split())
 FOREIGN = ("systemd-", "gpuaas-", "slurm-", "nvidia-")  # of names to come

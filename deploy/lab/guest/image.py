@@ -40,6 +40,8 @@ LATER = (
     "nfs-kernel-server",
     "nfs-common",
     "libnss-extrausers",
+    "openmpi-bin",
+    "environment-modules",
 )
 BUILD = 1  # another one where it is built otherwise
 LIST = "opt/packages"

@@ -39,6 +39,7 @@ from tests.clusters.stage import RESTING, run_now
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.lab.fixtures import until
+from tests.lab.openstack.applications import applications_are_shared
 from tests.lab.openstack.people import (
     members_work_as_themselves,
     the_portal_agrees_with_sacct,
@@ -208,6 +209,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     drains_what_is_unhealthy(machine_lab, row, slurm)
     as_carol = actor_for(user=carol)
     members_work_as_themselves(slurm, row, as_bob, as_carol)
+    applications_are_shared(slurm, row, as_bob, as_carol)
     who_leaves_is_out(slurm, row, as_alice, as_carol, carol)
     the_portal_agrees_with_sacct(slurm, row)
     row = grows_by_its_queue(row, slurm, as_alice)

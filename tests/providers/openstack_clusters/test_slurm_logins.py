@@ -84,6 +84,10 @@ class Machine:
         return {str(path.relative_to(self.root)): path.read_text() for path in paths if path.name != "done"}
 
 
+# all of a project write there; of the applications each may remove only their own
+TEAMS = {"shared": "0o2770", "apps": "0o3775", "apps/modules": "0o3775"}
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
@@ -107,6 +111,8 @@ def test_members_get_a_user_a_home_a_principal_and_an_association(machine: Machi
     assert not (machine.root / "home/.gpuaas/shadow").exists()
     home = machine.root / "home/alice"
     assert ((home / ".profile").exists(), home.stat().st_mode & 0o777) == (True, 0o700)
+    modes = {name: oct((machine.root / "home" / name).stat().st_mode & 0o7777) for name in TEAMS}
+    assert modes == TEAMS
     assert machine.principals == ["alice", "bob"]
     assert machine.text("etc/ssh/gpuaas_principals/alice") == "alice\n"
     where = "where cluster=c-train account=weather-lm"

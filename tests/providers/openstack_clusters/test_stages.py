@@ -39,6 +39,7 @@ WELL: Mapping[str, str] = {
     "scontrol ping": "Slurmctld(primary) at head is UP",
     "scontrol --oneliner show": "NodeName=x Version=25.05.3",
     "sinfo": "idle",
+    "srun --mpi=list": "MPI plugin types are... none pmi2 pmix",
     "nvidia-smi": "GPU 0: one",
     "curl": "",
     "sha256sum": "",
@@ -59,7 +60,9 @@ def boot(
     """(stages that were told, the last message, commands that were run). Words that begin with "!" are said by failing."""
     made = spec(kind)
     etc = installed(guest(made, made.pools[0] if of_pool else None), tmp_path)
-    text = re.sub(r"(?<=[ =])/(etc|var|usr/local)/", rf"{tmp_path}/\1/", (etc / "stages.sh").read_text())
+    text = re.sub(
+        r"(?<=[ =])/(etc|var|usr/local|usr/lib)/", rf"{tmp_path}/\1/", (etc / "stages.sh").read_text()
+    )
     (etc / "stages.sh").write_text(text + CLOCK)
     said = {name: words.replace("RELEASE", made.release) for name, words in {**WELL, **otherwise}.items()}
     tools, told = furnish(tmp_path, said)
@@ -77,7 +80,15 @@ def boot(
 
 def furnish(root: Path, said: Mapping[str, str]) -> tuple[Path, Path]:
     """(where its programs are, where what it reports is written)."""
-    for name in ("etc/slurm", "etc/munge", "etc/default", "usr/local/bin", "tools", "told"):
+    for name in (
+        "etc/slurm",
+        "etc/environment-modules",
+        "etc/munge",
+        "etc/default",
+        "usr/local/bin",
+        "tools",
+        "told",
+    ):
         (root / name).mkdir(parents=True, exist_ok=True)
     (root / "etc/nsswitch.conf").write_text(
         "passwd:   files systemd\ngroup: files\nshadow: files\nhosts: files dns\n"
@@ -246,6 +257,38 @@ def test_logins_are_looked_up_beside_the_systems_own_accounts(of_pool: bool, tmp
     links = {path.name: str(path.readlink()) for path in (tmp_path / "var/lib").glob("extrausers/*")}
     published = {name: f"/home/.gpuaas/{name}" for name in ("passwd", "group")}
     assert links == (published if of_pool else {})
+
+
+@pytest.mark.parametrize("of_pool", [False, True])
+def test_members_applications_are_known_to_module_on_every_machine(of_pool: bool, tmp_path: Path) -> None:
+    boot(tmp_path, S, of_pool)
+    again = f". {tmp_path}/etc/gpuaas/node.env; . {tmp_path}/etc/gpuaas/stages.sh; applications_known"
+    subprocess.run(["bash", "-euc", again], check=True)
+    assert (tmp_path / "etc/environment-modules/modulespath").read_text() == "/home/apps/modules\n"
+
+
+def test_slurm_loads_pmix_by_the_name_that_it_knows(tmp_path: Path) -> None:
+    """Debian's libpmix2 has libpmix.so.2 only, its Slurm asks for libpmix.so."""
+    there = tmp_path / "usr/lib/x86_64-linux-gnu/pmix2/lib"
+    there.mkdir(parents=True)
+    (there / "libpmix.so.2").write_text("the library")
+    boot(tmp_path, S, True)
+    assert (there / "libpmix.so").read_text() == "the library"
+
+
+@pytest.mark.parametrize(
+    ("said", "lines"),
+    [
+        ("MPI plugin types are...\n\tnone\n\tpmix\n\tpmi2", 1),
+        ("MPI plugin types are...\n\tnone\n\tpmi2", 0),
+        ("!srun: error: mpi/pmix_v4: cannot load libpmix.so", 0),
+    ],
+)
+def test_mpi_starts_by_pmix_where_slurm_can(said: str, lines: int, tmp_path: Path) -> None:
+    """A default that cannot be loaded would let no job start. The stage may be repeated."""
+    boot(tmp_path, S, False, {"srun --mpi=list": said})
+    boot(tmp_path, S, False, {"srun --mpi=list": said})
+    assert (tmp_path / "etc/slurm/slurm.conf").read_text().count("MpiDefault=pmix\n") == lines
 
 
 def test_a_head_is_ready_when_members_can_come_in_and_waits_for_no_portal(tmp_path: Path) -> None:

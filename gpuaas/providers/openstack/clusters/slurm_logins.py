@@ -21,10 +21,14 @@ from typing import Any
 
 LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
 UIDS, LAST_UID = 20_001, 59_999
-GROUP, GROUP_ID = "members", 20_000  # of everybody who may enter; the folder /home/shared is its own
+GROUP, GROUP_ID = (
+    "members",
+    20_000,
+)  # of everybody who may enter; the folders /home/shared and /home/apps are its own
 SHELL = "/bin/bash"
 EXPIRED = "1"  # a day of 1970
 WORLD, OWNER, TEAM = 0o644, 0o640, 0o2770
+APPS = 0o3775  # each member installs there, and nobody removes what is another's
 Command = Sequence[str]
 
 
@@ -152,7 +156,9 @@ class Head:
         """Workers look at the published files before anybody can start a job there."""
         for name in ("group", "passwd"):
             replace(self._homes / ".gpuaas" / name, (self._users / name).read_text(), WORLD)
-        self._folder(self._homes / "shared", f"root:{GROUP_ID}", TEAM)
+        self._folder(self._homes / "shared", TEAM)
+        for apps in (self._homes / "apps", self._homes / "apps/modules"):
+            self._folder(apps, APPS)
         for one in logins:
             if one.admitted:
                 self._home(one)
@@ -198,11 +204,12 @@ class Head:
         run("chown", "--recursive", f"{login.uid}:{login.uid}", str(half))
         half.rename(home)
 
-    def _folder(self, path: Path, owner: str, mode: int) -> None:
+    def _folder(self, path: Path, mode: int) -> None:
+        """Of the members' group."""
         if not path.exists():
             path.mkdir(mode=0o700)
         if path.stat().st_mode & 0o7777 != mode:
-            run("chown", owner, str(path))
+            run("chown", f"root:{GROUP_ID}", str(path))
             path.chmod(mode)
 
 

@@ -6,8 +6,10 @@ stage_packages() {
     ours="slurmd=$GPUAAS_RELEASE* nfs-common"
   fi
   # shellcheck disable=SC2086
-  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers $GPUAAS_PACKAGES
+  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers openmpi-bin environment-modules $GPUAAS_PACKAGES
   logins_known
+  applications_known
+  pmix_found
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
   service_start munge 30 munge_works
 }
@@ -19,12 +21,25 @@ logins_known() {
   mkdir --parents /var/lib/extrausers
   for file in passwd group; do ln --symbolic --force /home/.gpuaas/$file /var/lib/extrausers/$file; done
 }
+# members install applications for each other in /home/apps, and `module` knows what they describe in modules
+applications_known() {
+  local paths=/etc/environment-modules/modulespath
+  grep --quiet --line-regexp /home/apps/modules $paths || echo /home/apps/modules >> $paths
+}
+# Debian's Slurm loads PMIx by a name that only the package of its headers has
+pmix_found() {
+  local library
+  for library in /usr/lib/*/pmix2/lib/libpmix.so.2; do
+    [ ! -e "$library" ] || ln --symbolic --force libpmix.so.2 "${library%.2}"
+  done
+}
 munge_works() { munge --no-input | unmunge; }
 stage_gpu_driver() { gpus_expect "$(gpus_by_driver)"; }
 stage_join() {
   if [ "$GPUAAS_ROLE" = server ]; then
     install --directory --owner slurm --group slurm --mode 0700 /var/spool/slurmctld
     install --mode 0644 /etc/gpuaas/slurm.conf /etc/gpuaas/gres.conf /etc/gpuaas/cgroup.conf /etc/slurm/
+    mpi_default >> /etc/slurm/slurm.conf
     install --owner slurm --group slurm --mode 0600 /etc/gpuaas/slurmdbd.conf /etc/slurm/
     install --directory /etc/exports.d
     echo "/home $GPUAAS_NETWORK(rw,no_subtree_check)" > /etc/exports.d/gpuaas.exports
@@ -40,6 +55,8 @@ stage_join() {
     service_start slurmd 600 worker_is_registered
   fi
 }
+# a default that this Slurm cannot load would let no job start
+mpi_default() { if says '(^|[[:space:]])pmix([[:space:]]|$)' srun --mpi=list > /dev/null; then echo MpiDefault=pmix; fi; }
 home_is_shared() { says '/home ' exportfs; }
 # the account of jobs: slurmdbd comes in at the socket as the user that it is, so there is no password
 accounting_start() {
