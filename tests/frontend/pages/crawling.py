@@ -4,6 +4,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Literal
 from urllib.parse import parse_qsl, urldefrag, urlsplit
 
@@ -14,6 +15,7 @@ from playwright.sync_api import Page, expect
 OPERATORS = ("/operator/",)
 TENANTS = ("/p/", "/o/", "/account/")
 WIDTHS = (390, 768, 1280, 1920)
+AXE_WIDTHS = (390, 1280)  # the second is what the rest is done at
 HEIGHT = 900
 FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=")
 # other rooms, and the way out
@@ -117,16 +119,19 @@ class Crawl:
         self.page.set_viewport_size({"width": 1280, "height": HEIGHT})
 
     def sound(self, path: str) -> None:
-        """All that axe knows in light; in dark what colors change."""
+        """All that axe knows in light; in dark what colors change. On a phone, and on a desk."""
         themes: list[tuple[Literal["light", "dark"], dict[str, list[str]] | None]] = [
             ("light", None),
             ("dark", {"runOnly": ["color-contrast"]}),
         ]
-        for theme, options in themes:
+        for width, (theme, options) in product(AXE_WIDTHS, themes):
+            self.page.set_viewport_size({"width": width, "height": HEIGHT})
             self.page.emulate_media(color_scheme=theme)
             self.page.evaluate(ENDED)
             found = Axe().run(self.page, options=options).response["violations"]
-            self.found += [f"{path} in {theme}: {v['id']} {v['nodes'][0]['html'][:140]}" for v in found]
+            self.found += [
+                f"{path} in {theme} at {width}: {v['id']} {v['nodes'][0]['html'][:140]}" for v in found
+            ]
         self.page.emulate_media(color_scheme="light")
 
     def dialogs_of_page(self) -> Iterable[str]:
