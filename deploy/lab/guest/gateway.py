@@ -1,6 +1,7 @@
 """What machines reach: Nova's metadata service at its address, each machine its own; and below /api/ the portal."""
 
 import json
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -25,6 +26,10 @@ def serve(listening: socket, wishes: Wishes, network: str) -> Callable[[], None]
 
         def portal(self) -> str:
             return wishes.portal
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            """The clock that machines compare theirs with."""
+            return super().date_time_string((timestamp or time.time()) + wishes.flaws.ahead_s)
 
     server = ThreadingHTTPServer(listening.getsockname()[:2], Handler, bind_and_activate=False)
     server.socket.close()

@@ -74,7 +74,7 @@ class Keeper:
         machine = machine_at(self._folder, wish, self._image)
         self._machines[wish.uuid] = machine
         try:
-            machine.start(hub)
+            machine.start(hub, disk_mib=self._wishes.flaws.disk_mib)
         except LabError as error:
             print(f"{wish.name} does not start: {error}", flush=True)
 

@@ -15,7 +15,13 @@ ENTER = """\
 for tree in $TREES; do
   mkdir "$tree/$NAME" && echo 0 > "$tree/$NAME/cgroup.procs" || exit
 done
-mount --types overlay overlay --options "lowerdir=$IMAGE,upperdir=$HERE/changes,workdir=$HERE/work" "$HERE/root" &&
+upper=$HERE
+if [ "$DISK" != 0 ]; then
+  upper=$HERE/disk
+  mount --types tmpfs --options "size=${DISK}m" tmpfs "$upper" &&
+  cp --recursive "$HERE/changes" "$upper" && mkdir "$upper/work" || exit
+fi
+mount --types overlay overlay --options "lowerdir=$IMAGE,upperdir=$upper/changes,workdir=$upper/work" "$HERE/root" &&
 exec systemd-nspawn --directory="$HERE/root" --boot --register=no --keep-unit --machine="$NAME" --hostname=debian \
   --network-namespace-path="/run/netns/$NAME" --bind="$HOMES:/home" --resolv-conf=off --timezone=off --link-journal=no \
   --console=pipe --capability=all --setenv=product_name='OpenStack Nova'
@@ -37,8 +43,8 @@ class Machine:
     def console(self) -> Path:
         return self._process.log
 
-    def start(self, hub: str) -> None:
-        for name in ("changes/usr/lib/tmpfiles.d", "work", "root"):
+    def start(self, hub: str, *, disk_mib: int = 0) -> None:
+        for name in ("changes/usr/lib/tmpfiles.d", "work", "disk", "root"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         cards = "".join(CARD.format(number=number) for number in range(self.wish.gpus))
         (self._folder / "changes/usr/lib/tmpfiles.d/cards.conf").write_text(cards)
@@ -50,9 +56,14 @@ class Machine:
             "HERE": str(self._folder),
             "NAME": self.namespace,
             "HOMES": str(self._homes),
+            "DISK": str(disk_mib),
             "TREES": " ".join(map(str, _trees())),
         }
         self._process.start([*_alone(), "sh", "-c", ENTER], around)
+
+    def unplug(self) -> None:
+        """Its network."""
+        network.card_cut(self.namespace)
 
     def stop(self) -> None:
         """As if its plug were pulled; nothing of it stays."""

@@ -48,6 +48,10 @@ def card_plug(name: str, hub: str, address: str) -> None:
     output_of("ip", "-n", name, "route", "add", "default", "via", str(router))
 
 
+def card_cut(name: str) -> None:
+    output_of("ip", "-n", name, "link", "set", "eth0", "down")
+
+
 def namespaces(lab: str) -> list[str]:
     """All of one lab, machines first."""
     if not NAMESPACES.exists():

@@ -27,9 +27,19 @@ class Wish:
         return base64.b64decode(self.user_data)
 
 
+@dataclass(frozen=True)
+class Flaws:
+    """What is wrong at the site. disk_mib: room for changes on machines that start from now on, 0 = as much as the host has;
+    ahead_s: by how many seconds the portal's clock is ahead of the machines' own."""
+
+    disk_mib: int = 0
+    ahead_s: int = 0
+
+
 class Wishes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._flaws = folder / "flaws.json"
         self._files = folder / "wanted"
         self._portal = folder / "portal"
 
@@ -51,6 +61,13 @@ class Wishes:
             except FileNotFoundError:  # taken away this moment
                 continue
         return found
+
+    @property
+    def flaws(self) -> Flaws:
+        return Flaws(**json.loads(self._flaws.read_text())) if self._flaws.exists() else Flaws()
+
+    def flaws_set(self, flaws: Flaws) -> None:
+        write_private(self._flaws, json.dumps(asdict(flaws)))
 
     @property
     def portal(self) -> str:

@@ -1,112 +1,37 @@
 """Slurm as people have it: ordered at the portal, made by Nova, booted from its own user data, told to a portal that runs, and grown by
-what its queue says. Root, for machines are containers."""
+what its queue says."""
 
-import os
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 
 from billing.policies import policy_allowance
-from deploy.lab.errors import LabError
 from deploy.lab.guest import network
 from deploy.lab.guest.keeper import lab_name
 from deploy.lab.openstack import Lab
-from gpuaas.catalog.models import Flavor, GpuPool, Site
-from gpuaas.catalog.services import pool_publish, site_create, site_probe
-from gpuaas.catalog.services.flavors import flavor_create, flavor_publish
-from gpuaas.clusters.models import Cluster, ClusterQueue, NodeBoot, ScalingPolicy
+from gpuaas.catalog.models import Flavor
+from gpuaas.clusters.models import Cluster, ClusterQueue, ScalingPolicy
 from gpuaas.clusters.reconcile.policies import policy_run
-from gpuaas.clusters.services import (
-    cluster_delete,
-    cluster_order,
-    template_create,
-    template_update,
-    template_version_add,
-)
+from gpuaas.clusters.services import cluster_delete
 from gpuaas.clusters.services.policies import PolicyTerms, policy_create
 from gpuaas.clusters.spec import nodes_of
 from gpuaas.core import clock
-from quotas.tasks import capacity_sync
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.selectors import actor_for
 from tests.clusters.policy_stage import round_now
-from tests.clusters.stage import RESTING, run_now
-from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.lab.fixtures import until
 from tests.lab.openstack.applications import applications_are_shared
+from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
 from tests.lab.openstack.people import (
     members_work_as_themselves,
     the_portal_agrees_with_sacct,
     who_leaves_is_out,
 )
 
-pytestmark = [
-    pytest.mark.openstack,
-    pytest.mark.django_db(transaction=True),
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(os.geteuid() != 0, reason="machines that boot are containers, which need root"),
-]
-H100, NAME, RELEASE = "h100-sxm-80gb", "CUSTOM_PCI_10DE_2330", "22.05.8"
-PORTAL = f"http://{network.METADATA}"  # which leads on to the portal that runs
-BOOTS = 300  # seconds for machines to come up, where others use this one too
-
-
-@pytest.fixture(scope="module")
-def machine_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(state_dir=tmp_path_factory.mktemp("machines"))
-    try:
-        lab.up(machines=True)
-        yield lab
-    except LabError as error:
-        pytest.fail(str(error), pytrace=False)
-    finally:
-        lab.down(purge=True)
-    assert left_behind(lab) == []
-
-
-def left_behind(lab: Lab) -> list[str]:
-    """Namespaces, mounts, groups and processes of the lab's machines."""
-    folder = str(lab.state_dir)
-    tag = f"{network.TAG}-{lab_name(lab.state_dir / 'data/machines')}"
-    mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if folder in line or tag in line]
-    groups = [str(path) for path in Path("/sys/fs/cgroup").glob(f"**/{tag}*")]
-    running = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_text()
-        except OSError:
-            continue
-        if folder in words or tag in words:
-            running.append(words)
-    return [*network.namespaces(tag.removeprefix(f"{network.TAG}-")), *mounts, *groups, *running]
-
-
-@pytest.fixture
-def sold(machine_lab: Lab, as_olga: Actor) -> Flavor:
-    """Two GPUs for each worker."""
-    site = site_create(
-        actor=as_olga,
-        slug="cloud-1",
-        name="Cloud",
-        driver="openstack",
-        credentials={"clouds_yaml": machine_lab.clouds.read_text(), "cloud": "lab"},
-        options={"external_network": "public", "aliases": {NAME: "h100"}},
-    )
-    until(lambda: site_probe(site.pk), "the site answers")
-    pool = GpuPool.objects.get(site=site, gpu_type__slug=H100)
-    pool_publish(actor=as_olga, pool=pool)
-    flavor = flavor_create(
-        actor=as_olga, pool=pool, slug="h100.two", name="2 × H100", vcpus=2, memory_gib=4, disk_gib=8, gpus=2
-    )
-    flavor_publish(actor=as_olga, flavor=flavor)
-    capacity_sync(str(site.pk))
-    return flavor
+pytestmark = BOOTING
 
 
 @pytest.fixture
@@ -118,46 +43,9 @@ def carol(project: Project, bob: User) -> User:
 
 
 @pytest.fixture
-def cluster(
-    machine_lab: Lab,
-    as_olga: Actor,
-    as_alice: Actor,
-    project: Project,
-    sold: Flavor,
-    live_server: Any,
-    settings: Any,
-) -> Iterator[Cluster]:
+def cluster(booting: Lab, as_olga: Actor, as_alice: Actor, project: Project, sold: Flavor) -> Cluster:
     """Ordered, of a head and two workers."""
-    cache.clear()
-    settings.PUBLIC_URL = PORTAL
-    machine_lab.wishes.portal_set(live_server.url)
-    limits_give(project, {f"gpu:{H100}": None})
-    site = Site.objects.get(pk=sold.pool.site_id)
-    template = template_create(
-        actor=as_olga, slug="slurm", name="Slurm", kind="slurm", site=site, driver="openstack"
-    )
-    words = {
-        "releases": [RELEASE],
-        "control_plane": {"vcpus": 2, "memory_gib": 2, "disk_gib": 8},
-        "pools": [{"name": "gpu", "flavors": [sold.slug], "min": 1, "max": 4, "default": 2}],
-        "settings": {"image": "tiny"},
-    }
-    template_version_add(actor=as_olga, template=template, document=words)
-    template_update(actor=as_olga, template=template, state="active", public=True)
-    made = cluster_order(
-        actor=as_alice, project=project, template="slurm", name="train", document={"release": RELEASE}
-    )
-    yield made
-    machine_lab.wishes.clear()
-
-
-def rested(cluster: Cluster) -> Cluster:
-    """After as many looks as it takes. Whatever fails is told by the machine itself."""
-    until(lambda: run_now(cluster).state in RESTING, f"{cluster.external_name} rests", seconds=BOOTS)
-    row = Cluster.objects.get(pk=cluster.pk)
-    told = list(NodeBoot.objects.filter(cluster=cluster).values_list("node", "stage", "message"))
-    assert row.state in {"ready", "deleted"}, (row.trouble, told)
-    return row
+    return slurm_ordered(as_alice, as_olga, project, sold, 2)
 
 
 class Slurm:

@@ -88,6 +88,11 @@ class Machines:
                 instance.uuid, {**json.loads(path.read_text()), "meta": dict(instance.metadata or {})}
             )
 
+    def console(self, instance):
+        """What a machine that boots has written; "" of the others."""
+        path = self._folder and self._folder.parent / "machines" / instance.uuid / "log/console.log"
+        return path.read_text(errors="replace") if path and path.exists() else ""
+
     def _replace(self, uuid, description):
         half = self._folder / f"{uuid}.new"
         half.write_text(json.dumps(description))
@@ -181,7 +186,8 @@ class LabDriver(fake.FakeDriver):
         self._become(instance, power_state.RUNNING)
 
     def get_console_output(self, context, instance):
-        return f"[    0.000000] Linux version 6.12 (make-believe)\n{instance.hostname} login: "
+        usual = f"[    0.000000] Linux version 6.12 (make-believe)\n{instance.hostname} login: "
+        return self._machines.console(instance) or usual
 
     # -- the host ---------------------------------------------------------------------------------------------------
 

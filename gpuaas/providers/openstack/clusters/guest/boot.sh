@@ -38,6 +38,8 @@ cause_of() { # COMMAND LINES...: in one sentence
   full=$(df --output=avail,target / /var /tmp | awk '$1 == "0" { print $2; exit }')
   if [ -n "$full" ]; then
     echo "the disk of $full is full${program:+, so $program failed}"
+  elif [[ $2 == *'No space left on device'* ]]; then # apt takes back what it could not finish
+    echo "the disk is full${program:+, so $program failed}"
   elif [ -n "$known" ]; then
     printf '%s\n' "$known"
   elif [ -n "$program" ]; then
