@@ -1,7 +1,7 @@
 """A button that is pressed twice within a moment, and once more while the answer takes its time: sent once, and no false error."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from urllib.parse import urljoin, urlsplit
 
@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from billing.services import rate_draft_open
 from gpuaas.catalog.models import Flavor
+from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
 from tenants.models import User
@@ -31,13 +32,16 @@ KEEP_SAID = """() => {
 
 @dataclass(frozen=True)
 class Press:
-    """The button `css` of the page `at`, once `opens` was pressed and `typed` is in its form, by name."""
+    """The button `css` of the page `at`, once `opens` was pressed and `typed` is in its form, by name. reviewed: the button of that
+    form that shows first what will happen. asleep: whether the workspace is suspended."""
 
     at: str
     css: str
     opens: str = ""
     typed: Mapping[str, str] = field(default_factory=dict)
     by: str = "alice"
+    reviewed: str = ""
+    asleep: bool = False
 
 
 def of_dialog(name: str, at: str, by: str = "alice", **typed: str) -> Press:
@@ -74,6 +78,14 @@ PRESSES = {
         typed={"flavor": "h100.own", "project": "weather-lm"},
         by="olga",
     ),
+    "reserve": Press(
+        "/operator/reservations/",
+        "main form[method=post] button[name=confirmed]",
+        typed={"flavor": "h100.own", "project": "weather-lm"},
+        by="olga",
+        reviewed="main form[method=post] .btn-primary",
+    ),
+    "resume": replace(of_dialog("resume", WORKSPACE), asleep=True),
     "publish": of_dialog("publish", "/operator/rates/drafts/{draft}/", "olga"),
 }
 
@@ -93,7 +105,7 @@ def filled_in(page: Page, press: Press, workspace: Workspace) -> Locator:
     expect(page.locator("html")).to_have_attribute("data-assets", "ready")
     if press.opens:
         page.locator(press.opens).locator("visible=true").first.click()
-    button = page.locator(press.css).locator("visible=true").first
+    button = page.locator(press.reviewed or press.css).locator("visible=true").first
     form = button.locator("xpath=ancestor::form")
     later = f"{workspace.lease_ends_at + timedelta(days=2):%Y-%m-%dT%H:%M}"
     for name, text in press.typed.items():
@@ -103,6 +115,9 @@ def filled_in(page: Page, press: Press, workspace: Workspace) -> Locator:
         else:
             entry.fill(text.format(later=later))
     page.wait_for_load_state("networkidle")
+    if press.reviewed:
+        button.click()
+        button = page.locator(press.css)
     expect(button).to_be_enabled()
     button.scroll_into_view_if_needed()
     return button
@@ -154,6 +169,8 @@ def test_it_is_sent_once(
     what: str,
 ) -> None:
     press = PRESSES[what]
+    if press.asleep:
+        Workspace.objects.filter(pk=workspace.pk).update(state="suspended", suspended_at=clock.now())
     page, complaints = opened(context_for(chromium, address, people[press.by]))
     page.goto(address + press.at.format(**known))
     presses = Presses(page, filled_in(page, press, workspace))

@@ -235,6 +235,17 @@ def test_a_full_disk_is_the_cause_of_whatever_fails(tmp_path: Path) -> None:
     )
 
 
+def test_a_disk_that_was_full_for_a_moment_is_the_cause(tmp_path: Path) -> None:
+    """apt takes back what it could not finish, so there is room again when it fails."""
+    lines = "!dpkg: error processing archive mariadb: failed to write (No space left on device)"
+    full = {"apt-get --quiet": "", "apt-get install": lines}
+    _, message, _ = boot(tmp_path, S, True, full)
+    assert message.splitlines() == [
+        "at the stage packages: the disk is full, so apt-get install failed",
+        lines.removeprefix("!"),
+    ]
+
+
 def test_what_the_head_writes_to_is_there(tmp_path: Path) -> None:
     """Debian has no /etc/exports.d."""
     boot(tmp_path, S, False)
