@@ -24,7 +24,7 @@ fi
 mount --types overlay overlay --options "lowerdir=$IMAGE,upperdir=$upper/changes,workdir=$upper/work" "$HERE/root" &&
 exec systemd-nspawn --directory="$HERE/root" --boot --register=no --keep-unit --machine="$NAME" --hostname=debian \
   --network-namespace-path="/run/netns/$NAME" --bind="$HOMES:/home" --resolv-conf=off --timezone=off --link-journal=no \
-  --console=pipe --capability=all --setenv=product_name='OpenStack Nova'
+  --console=pipe --bind="$HERE/written:/dev/console" --capability=all --setenv=product_name='OpenStack Nova'
 """
 GONE_S = 10.0
 CARD = "c /dev/nvidia{number} 0666 - - - 195:{number}\n"
@@ -41,11 +41,13 @@ class Machine:
 
     @property
     def console(self) -> Path:
-        return self._process.log
+        """What was last written to its /dev/console, which is a file here."""
+        return self._folder / "written"
 
     def start(self, hub: str, *, disk_mib: int = 0) -> None:
         for name in ("changes/usr/lib/tmpfiles.d", "work", "disk", "root"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
+        self.console.touch()
         cards = "".join(CARD.format(number=number) for number in range(self.wish.gpus))
         (self._folder / "changes/usr/lib/tmpfiles.d/cards.conf").write_text(cards)
         self._homes.mkdir(parents=True, exist_ok=True)

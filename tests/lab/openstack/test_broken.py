@@ -23,10 +23,10 @@ OVERDUE = timedelta(minutes=31)  # one more than a template gives machines
 
 
 def sentence(row: Cluster) -> str:
-    """What the head wrote last, of which the page shows the first line as the reason."""
+    """What the head wrote last; its page shows the first line as the cause."""
     (last,) = NodeBoot.objects.filter(cluster=row, stage="failed").order_by("-pk")[:1]
     line = last.message.splitlines()[0]
-    assert any(line in evidence for evidence in row.trouble["evidence"]), row.trouble
+    assert row.trouble["cause"].endswith(f": {line}")
     return line
 
 

@@ -89,8 +89,8 @@ class Machines:
             )
 
     def console(self, instance):
-        """What a machine that boots has written; "" of the others."""
-        path = self._folder and self._folder.parent / "machines" / instance.uuid / "log/console.log"
+        """What a machine that boots has last written to it; "" of the others."""
+        path = self._folder and self._folder.parent / "machines" / instance.uuid / "written"
         return path.read_text(errors="replace") if path and path.exists() else ""
 
     def _replace(self, uuid, description):
