@@ -113,6 +113,8 @@ def test_members_get_a_user_a_home_a_principal_and_an_association(machine: Machi
     assert ((home / ".profile").exists(), home.stat().st_mode & 0o777) == (True, 0o700)
     modes = {name: oct((machine.root / "home" / name).stat().st_mode & 0o7777) for name in TEAMS}
     assert modes == TEAMS
+    owned = [line for line in machine.text("done").splitlines() if line.startswith("chown root:20000")]
+    assert [line.rpartition("/home/")[2] for line in owned] == ["shared", "apps/modules", "apps"]
     assert machine.principals == ["alice", "bob"]
     assert machine.text("etc/ssh/gpuaas_principals/alice") == "alice\n"
     where = "where cluster=c-train account=weather-lm"

@@ -21,10 +21,7 @@ from typing import Any
 
 LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
 UIDS, LAST_UID = 20_001, 59_999
-GROUP, GROUP_ID = (
-    "members",
-    20_000,
-)  # of everybody who may enter; the folders /home/shared and /home/apps are its own
+GROUP, GROUP_ID = "members", 20_000  # of everybody who may enter; /home/shared and /home/apps are its own
 SHELL = "/bin/bash"
 EXPIRED = "1"  # a day of 1970
 WORLD, OWNER, TEAM = 0o644, 0o640, 0o2770
@@ -157,8 +154,9 @@ class Head:
         for name in ("group", "passwd"):
             replace(self._homes / ".gpuaas" / name, (self._users / name).read_text(), WORLD)
         self._folder(self._homes / "shared", TEAM)
-        for apps in (self._homes / "apps", self._homes / "apps/modules"):
-            self._folder(apps, APPS)
+        # the inner one first: in a folder that is theirs, members could put a link in its place
+        for name in ("apps/modules", "apps"):
+            self._folder(self._homes / name, APPS)
         for one in logins:
             if one.admitted:
                 self._home(one)
@@ -207,7 +205,7 @@ class Head:
     def _folder(self, path: Path, mode: int) -> None:
         """Of the members' group."""
         if not path.exists():
-            path.mkdir(mode=0o700)
+            path.mkdir(mode=0o700, parents=True)
         if path.stat().st_mode & 0o7777 != mode:
             run("chown", f"root:{GROUP_ID}", str(path))
             path.chmod(mode)
