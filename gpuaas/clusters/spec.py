@@ -89,7 +89,7 @@ def spec_whole(cluster: Cluster) -> base.ClusterSpec:
     """With the pools of all sites, as the control plane knows them, and its head's latest queue report."""
     own, *others = parts_of(cluster)
     pools = [pool for part in (own, *others) for pool in part.spec.pools]
-    return replace(own.spec, pools=tuple(pools), queue=queue_of(cluster))
+    return replace(own.spec, pools=tuple(pools), elsewhere=(), queue=queue_of(cluster))
 
 
 def queue_of(cluster: Cluster) -> base.QueueReport | None:
@@ -164,7 +164,8 @@ def _parts(
     placed: dict[Site | None, list[base.NodePool]] = {None: []}
     for row, pool in rows:
         placed.setdefault(burst_site(cluster, row.flavor), []).append(pool)
-    own = _spec(cluster, definition, release, placed.pop(None))
+    elsewhere = tuple(pool for row, pool in rows if burst_site(cluster, row.flavor))
+    own = replace(_spec(cluster, definition, release, placed.pop(None)), elsewhere=elsewhere)
     bare = replace(own, control_plane=replace(own.control_plane, count=0), addons=())
     others = [
         Part(site, replace(bare, pools=tuple(pools), closed=_closed(site, pools)))

@@ -15,7 +15,12 @@ from deploy.lab.locks import locked
 SUITE, MIRROR = "bookworm", "http://deb.debian.org/debian"
 HERE = Path(__file__).parent / "image"
 LIMIT_S = 1800
-PROGRAMS = {"systemd-nspawn": "systemd-container", "debootstrap": "debootstrap", "ip": "iproute2"}
+PROGRAMS = {
+    "systemd-nspawn": "systemd-container",
+    "debootstrap": "debootstrap",
+    "ip": "iproute2",
+    "nft": "nftables",
+}
 BASE = (
     *(
         "systemd",
@@ -29,6 +34,7 @@ BASE = (
         "procps",
     ),
     *("netbase", "sudo"),
+    "wireguard-go",  # what wg-quick takes where the host's kernel has no WireGuard
 )
 LATER = (
     "slurmctld",
@@ -42,6 +48,7 @@ LATER = (
     "libnss-extrausers",
     "openmpi-bin",
     "environment-modules",
+    "wireguard-tools",
 )
 BUILD = 1  # another one where it is built otherwise
 LIST = "opt/packages"

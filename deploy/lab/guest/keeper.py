@@ -5,16 +5,27 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from types import FrameType
 
 from deploy.lab.errors import LabError
 from deploy.lab.guest import gateway, network
 from deploy.lab.guest.machine import Machine
-from deploy.lab.guest.wishes import Wish, Wishes
+from deploy.lab.guest.wishes import Outside, Wish, Wishes
 
 LOOK_S = 0.5
 METADATA_PORT = 80
+
+
+@dataclass
+class Hub:
+    """A network of machines. number: of its router; leads: the floating IPs that lead into it."""
+
+    number: int
+    end: Callable[[], None]
+    leads: list[Outside] = field(default_factory=list)
 
 
 class Keeper:
@@ -25,7 +36,7 @@ class Keeper:
         self._wishes = Wishes(folder)
         self._lab = lab_name(folder)
         self._machines: dict[str, Machine] = {}
-        self._hubs: dict[str, Callable[[], None]] = {}
+        self._hubs: dict[str, Hub] = {}
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -33,6 +44,7 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         self.sweep()
+        network.outside_make(self._lab)
         try:
             while not self._over.is_set():
                 self.look()
@@ -57,6 +69,13 @@ class Keeper:
                 self._start(wish)
         for network_id in self._hubs.keys() - {wish.network for wish in wanted.values()}:
             self._close(network_id)
+        for network_id, hub in self._hubs.items():
+            if (leads := self._wishes.outside(network_id)) != hub.leads:
+                network.outside_lead(network.hub_name(network_id, self._lab), leads)
+                hub.leads = leads
+        for path in (self._folder / "homes").glob("*"):
+            if path.name not in {wish.home for wish in wanted.values()}:
+                shutil.rmtree(path, ignore_errors=True)
 
     def sweep(self) -> None:
         """What one that was killed has left: its containers ended with it."""
@@ -68,9 +87,11 @@ class Keeper:
     def _start(self, wish: Wish) -> None:
         hub = network.hub_name(wish.network, self._lab)
         if wish.network not in self._hubs:
+            number = next(one for one in count(2) if all(hub.number != one for hub in self._hubs.values()))
             network.hub_make(hub, wish.address)
+            network.outside_join(hub, self._lab, number)
             listening = network.listen_in(hub, network.METADATA, METADATA_PORT)
-            self._hubs[wish.network] = gateway.serve(listening, self._wishes, wish.network)
+            self._hubs[wish.network] = Hub(number, gateway.serve(listening, self._wishes, wish.network))
         machine = machine_at(self._folder, wish, self._image)
         self._machines[wish.uuid] = machine
         try:
@@ -82,9 +103,8 @@ class Keeper:
         self._machines.pop(uuid).stop()
 
     def _close(self, network_id: str) -> None:
-        self._hubs.pop(network_id)()
+        self._hubs.pop(network_id).end()
         network.namespace_remove(network.hub_name(network_id, self._lab))
-        shutil.rmtree(self._folder / "homes" / network_id, ignore_errors=True)
 
 
 def lab_name(folder: Path) -> str:
@@ -98,5 +118,5 @@ def machine_at(folder: Path, wish: Wish, image: Path) -> Machine:
         wish,
         lab=lab_name(folder),
         image=image,
-        homes=folder / "homes" / wish.network,
+        homes=folder / "homes" / wish.home,
     )

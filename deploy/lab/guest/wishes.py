@@ -2,17 +2,20 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from deploy.lab.files import write_private
+
+CLUSTER = "gpuaas-cluster"  # in a server's metadata
 
 
 @dataclass(frozen=True)
 class Wish:
     """One machine. network: who has the same one reaches each other; address: its own there; user_data: as Nova takes it (base64);
-    meta: the server's metadata, which may change while it runs."""
+    meta: the server's metadata, which may change while it runs. Machines of one cluster, by that, have one /home."""
 
     uuid: str
     name: str
@@ -23,8 +26,21 @@ class Wish:
     meta: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def home(self) -> str:
+        return self.meta.get(CLUSTER, self.network)
+
+    @property
     def config(self) -> bytes:
         return base64.b64decode(self.user_data)
+
+
+@dataclass(frozen=True)
+class Outside:
+    """A floating IP, and the machine that it leads to, by its network and its address there."""
+
+    address: str
+    network: str
+    to: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Wishes:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._flaws = folder / "flaws.json"
-        self._files = folder / "wanted"
+        self._files, self._outside = folder / "wanted", folder / "outside"
         self._portal = folder / "portal"
 
     def add(self, wish: Wish) -> None:
@@ -54,13 +70,11 @@ class Wishes:
             self.remove(uuid)
 
     def all(self) -> dict[str, Wish]:
-        found = {}
-        for path in sorted(self._files.glob("*.json")):
-            try:
-                found[path.stem] = Wish(**json.loads(path.read_text()))
-            except FileNotFoundError:  # taken away this moment
-                continue
-        return found
+        return {name: Wish(**row) for name, row in _rows(self._files)}
+
+    def outside(self, network: str) -> list[Outside]:
+        """Those that lead into a network."""
+        return [one for _, row in _rows(self._outside) if (one := Outside(**row)).network == network]
 
     @property
     def flaws(self) -> Flaws:
@@ -76,3 +90,11 @@ class Wishes:
 
     def portal_set(self, url: str) -> None:
         write_private(self._portal, url.rstrip("/"))
+
+
+def _rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    for path in sorted(folder.glob("*.json")):
+        try:
+            yield path.stem, json.loads(path.read_text())
+        except FileNotFoundError:  # taken away this moment
+            continue

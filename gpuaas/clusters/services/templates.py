@@ -166,7 +166,6 @@ def _burst_sites(template: ClusterTemplate, definition: Definition) -> list[Site
     driver = cluster_driver_class(template.driver)
     if not issubclass(driver, ClusterBurstCapability):
         raise Unfit("burst", f"clusters of the driver {template.driver} cannot have pools at other sites")
-    driver.burst_check(definition.kind, definition.settings)
     sites = {site.slug: site for site in Site.objects.filter(slug__in=definition.burst)}
     for slug in definition.burst:
         if slug not in sites:

@@ -98,8 +98,9 @@ class ClusterSpec:
 
     A suspended cluster has pools with no workers here; its control plane stays. At a burst site there are only pools: `join` leads
     them to the control plane, and is set whenever workers may have to be created. spans: its pools may be at other sites, now or later,
-    so machines are set up to reach each other across sites; this never changes for a cluster. queue: its head's last report; set only
-    where a driver is asked for signals.
+    so machines are set up to reach each other across sites; this never changes for a cluster. elsewhere: all pools at other sites than
+    the control plane's, in an order that never changes, the same for each site. queue: its head's last report; set only where a driver is
+    asked for signals.
     """
 
     id: uuid.UUID
@@ -117,6 +118,7 @@ class ClusterSpec:
     closed: tuple[str, ...] = ()
     join: Join | None = None
     spans: bool = False
+    elsewhere: tuple[NodePool, ...] = ()
     queue: QueueReport | None = None
 
     @property
@@ -259,11 +261,6 @@ class ClusterNamespaceCapability(ABC):
 class ClusterBurstCapability(ABC):
     """Drivers whose clusters may have pools at another of their sites. There every verb takes a spec without a control plane, and
     a change that adds workers first creates what they need, such as the network."""
-
-    @classmethod
-    def burst_check(cls, kind: ClusterKind, settings: Mapping[str, Any]) -> None:
-        """Raises Invalid for the field `burst` if clusters of such a template cannot burst."""
-        del kind, settings
 
     @abstractmethod
     def join(self, spec: ClusterSpec) -> Join:

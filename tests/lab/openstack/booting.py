@@ -1,6 +1,7 @@
 """Slurm clusters of machines that boot from their own user data, at a portal that runs. Root, for machines are containers."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from django.core.cache import cache
 from deploy.lab.guest import network
 from deploy.lab.guest.keeper import lab_name
 from deploy.lab.openstack import Lab
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuPool, Site
+from gpuaas.catalog.services import pool_publish, site_create, site_probe
+from gpuaas.catalog.services.flavors import flavor_create, flavor_publish
 from gpuaas.clusters.models import Cluster, NodeBoot
 from gpuaas.clusters.services import (
     cluster_order,
@@ -18,6 +21,7 @@ from gpuaas.clusters.services import (
     template_update,
     template_version_add,
 )
+from quotas.tasks import capacity_sync
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.stage import RESTING, run_now
@@ -52,10 +56,44 @@ def left_behind(lab: Lab) -> list[str]:
     return [*network.namespaces(tag.removeprefix(f"{network.TAG}-")), *mounts, *groups, *running]
 
 
+def credentials_of(lab: Lab) -> dict[str, str]:
+    return {"clouds_yaml": lab.clouds.read_text(), "cloud": "lab"}
+
+
+def site_made(olga: Actor, lab: Lab, slug: str, **options: Any) -> Site:
+    """That has answered."""
+    known = {"external_network": "public", "aliases": {NAME: "h100"}, **options}
+    site = site_create(
+        actor=olga, slug=slug, name=slug, driver="openstack", credentials=credentials_of(lab), options=known
+    )
+    until(lambda: site_probe(site.pk), "the site answers")
+    return site
+
+
+def flavor_sold(olga: Actor, site: Site, slug: str) -> Flavor:
+    """Two GPUs for each worker."""
+    pool = GpuPool.objects.get(site=site, gpu_type__slug=H100)
+    pool_publish(actor=olga, pool=pool)
+    flavor = flavor_create(
+        actor=olga, pool=pool, slug=slug, name="2 × H100", vcpus=2, memory_gib=4, disk_gib=8, gpus=2
+    )
+    flavor_publish(actor=olga, flavor=flavor)
+    capacity_sync(str(site.pk))
+    return flavor
+
+
 def slurm_ordered(
-    alice: Actor, olga: Actor, project: Project, sold: Flavor, workers: int, **settings: Any
+    alice: Actor,
+    olga: Actor,
+    project: Project,
+    sold: Flavor,
+    workers: int,
+    *,
+    more: Sequence[dict[str, Any]] = (),
+    burst: Sequence[str] = (),
+    **settings: Any,
 ) -> Cluster:
-    """By a template of its own; `settings` are the template's."""
+    """By a template of its own; `settings` are the template's. more: pools beside that of the flavor; burst: where they may be."""
     cache.clear()
     limits_give(project, {f"gpu:{H100}": None})
     template = template_create(
@@ -64,7 +102,8 @@ def slurm_ordered(
     words = {
         "releases": [RELEASE],
         "control_plane": {"vcpus": 2, "memory_gib": 2, "disk_gib": 8},
-        "pools": [{"name": "gpu", "flavors": [sold.slug], "min": 0, "max": 4, "default": workers}],
+        "pools": [{"name": "gpu", "flavors": [sold.slug], "min": 0, "max": 4, "default": workers}, *more],
+        "burst": list(burst),
         "settings": {"image": "tiny", **settings},
     }
     template_version_add(actor=olga, template=template, document=words)

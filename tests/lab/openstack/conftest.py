@@ -8,13 +8,9 @@ import pytest
 from deploy.lab.errors import LabError
 from deploy.lab.guest.wishes import Flaws
 from deploy.lab.openstack import Lab
-from gpuaas.catalog.models import Flavor, GpuPool
-from gpuaas.catalog.services import pool_publish, site_create, site_probe
-from gpuaas.catalog.services.flavors import flavor_create, flavor_publish
-from quotas.tasks import capacity_sync
+from gpuaas.catalog.models import Flavor
 from tenants.actors import Actor
-from tests.lab.fixtures import until
-from tests.lab.openstack.booting import H100, NAME, PORTAL, left_behind
+from tests.lab.openstack.booting import PORTAL, flavor_sold, left_behind, site_made
 
 
 @pytest.fixture(scope="session")
@@ -42,21 +38,4 @@ def booting(machine_lab: Lab, live_server: Any, settings: Any) -> Iterator[Lab]:
 
 @pytest.fixture
 def sold(machine_lab: Lab, as_olga: Actor) -> Flavor:
-    """Two GPUs for each worker."""
-    site = site_create(
-        actor=as_olga,
-        slug="cloud-1",
-        name="Cloud",
-        driver="openstack",
-        credentials={"clouds_yaml": machine_lab.clouds.read_text(), "cloud": "lab"},
-        options={"external_network": "public", "aliases": {NAME: "h100"}},
-    )
-    until(lambda: site_probe(site.pk), "the site answers")
-    pool = GpuPool.objects.get(site=site, gpu_type__slug=H100)
-    pool_publish(actor=as_olga, pool=pool)
-    flavor = flavor_create(
-        actor=as_olga, pool=pool, slug="h100.two", name="2 × H100", vcpus=2, memory_gib=4, disk_gib=8, gpus=2
-    )
-    flavor_publish(actor=as_olga, flavor=flavor)
-    capacity_sync(str(site.pk))
-    return flavor
+    return flavor_sold(as_olga, site_made(as_olga, machine_lab, "cloud-1"), "h100.two")

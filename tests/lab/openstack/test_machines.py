@@ -1,7 +1,6 @@
 """Slurm as people have it: ordered at the portal, made by Nova, booted from its own user data, told to a portal that runs, and grown by
 what its queue says."""
 
-import subprocess
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.lab.fixtures import until
 from tests.lab.openstack.applications import applications_are_shared
 from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
+from tests.lab.openstack.head import Slurm
 from tests.lab.openstack.people import (
     members_work_as_themselves,
     the_portal_agrees_with_sacct,
@@ -46,39 +46,6 @@ def carol(project: Project, bob: User) -> User:
 def cluster(booting: Lab, as_olga: Actor, as_alice: Actor, project: Project, sold: Flavor) -> Cluster:
     """Ordered, of a head and two workers."""
     return slurm_ordered(as_alice, as_olga, project, sold, 2)
-
-
-class Slurm:
-    """Spoken to on its head, as root."""
-
-    def __init__(self, lab: Lab, cluster: Cluster) -> None:
-        self._head = lab.machine(f"{cluster.external_name}-control-1")
-
-    def tries(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return self._head.run(*command)
-
-    def says(self, *command: str) -> str:
-        done = self.tries(*command)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    def lines(self, *command: str) -> list[str]:
-        return self.says(*command).split()
-
-    def submit(self, gpus: int) -> str:
-        """As a member; it sleeps until it is canceled."""
-        job = f"sbatch --parsable --chdir=/tmp --gpus={gpus} --wrap='sleep infinity'"
-        return self.says("runuser", "--user", "bob", "--", "sh", "-c", job).strip()
-
-    def states(self) -> list[str]:
-        return sorted(self.lines("squeue", "--noheader", "--format=%t"))
-
-    def state_of(self, worker: str) -> str:
-        return self.says("sinfo", "--noheader", "--Node", "--nodes", worker, "--format=%T").strip()
-
-    def idle(self) -> list[str]:
-        found = self.lines("sinfo", "--noheader", "--Node", "--format=%N|%T")
-        return sorted(one.partition("|")[0] for one in found if one.endswith("|idle"))
 
 
 def names(cluster: Cluster, workers: int) -> list[str]:

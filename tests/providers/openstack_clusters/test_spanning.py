@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuaas.core.errors import Invalid, Permanent
-from gpuaas.providers.base import Change, ClusterKind, ClusterSpec, Connection, Join, NodePool
+from gpuaas.core.errors import Permanent
+from gpuaas.providers.base import Change, ClusterSpec, Connection, Join, NodePool
 from gpuaas.providers.openstack.clusters.driver import OpenStackClusterDriver
 from gpuaas.providers.openstack.clusters.guest import Guest
 from gpuaas.providers.openstack.clusters.keys import SERVER_CA, Keys
@@ -168,10 +168,6 @@ def test_at_home_every_machine_has_an_address_and_the_first_head_the_clusters_ow
     assert not [words for words in alone.warnings if "address" in words]
 
 
-def test_slurm_and_clusters_of_one_site_cannot() -> None:
-    OpenStackClusterDriver.burst_check(ClusterKind.KUBERNETES, {})
-    with pytest.raises(Invalid) as caught:
-        OpenStackClusterDriver.burst_check(ClusterKind.SLURM, {})
-    assert "Slurm" in caught.value.fields["burst"][0]
+def test_clusters_of_one_site_cannot() -> None:
     with pytest.raises(Permanent, match="set up for one site"):
         DRIVER.join(spec())

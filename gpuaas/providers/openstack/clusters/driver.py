@@ -55,15 +55,6 @@ class OpenStackClusterDriver(
                     "cannot use them",
                 )
 
-    @classmethod
-    def burst_check(cls, kind: base.ClusterKind, settings_given: Mapping[str, Any]) -> None:
-        del settings_given
-        if kind is base.ClusterKind.SLURM:
-            raise Invalid.field(
-                "burst",
-                "Slurm's workers share /home and the controller's network with the head, so they cannot be at other sites",
-            )
-
     @cached_property
     def _cloud(self) -> Cloud:
         return shared(self.connection.credentials)

@@ -16,7 +16,7 @@ import yaml
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import ClusterKind, ClusterSpec, NodePool, queue_token
-from gpuaas.providers.openstack.clusters import addons, slurm
+from gpuaas.providers.openstack.clusters import addons, slurm, tunnel
 from gpuaas.providers.openstack.clusters.keys import (
     ADMINS,
     AGENTS,
@@ -109,11 +109,33 @@ class Guest:
         return queue_token(self.spec.boots.seed, cluster=self.spec.id)
 
     @property
+    def tunnel(self) -> str:
+        """Its address in the tunnel between the head and workers at other sites; "" where it has no part in it."""
+        if not tunnel.is_tunneled(self.spec):
+            return ""
+        if self.pool is None:
+            return tunnel.head_address()
+        return tunnel.worker_address(self.spec, self.pool, self.number) if self.spec.is_burst else ""
+
+    @property
+    def number(self) -> int:
+        """Of its pool."""
+        return int(self.name.rpartition("-")[2])
+
+    @property
+    def _tunnel_secrets(self) -> dict[str, str]:
+        """A worker's own key, or what all keys follow from."""
+        if not self.tunnel:
+            return {}
+        secret = tunnel.secret_of(self.spec)
+        return {"tunnel": tunnel.key_text(secret, self.name) if self.pool else secret.hex()}
+
+    @property
     def secrets(self) -> dict[str, str]:
         """The machine's secrets, which no report may repeat. A worker's do not admit servers."""
         queue = {"queue": self.queue_token} if self.reports_queue else {}
         if self.is_slurm:
-            return {"munge": self.keys.munge_key, **queue}
+            return {"munge": self.keys.munge_key, **self._tunnel_secrets, **queue}
         join = self.spec.join
         agents = {"agents": join.token if join else self.keys.word(AGENTS)}
         return agents if self.pool else {**agents, "servers": self.keys.word(SERVERS), **queue}
@@ -202,6 +224,8 @@ def _environment(guest: Guest) -> str:
         "HEADS": " ".join(guest.heads),
         "ADDRESS": guest.address,
         "NETWORK": guest.network,
+        "TUNNEL": guest.tunnel,
+        "TUNNEL_NETWORK": str(tunnel.NETWORK),
         "PACKAGES": " ".join(settings.get("packages") or ()),
         "QUEUE_URL": guest.spec.boots.queue_url,
         "ZONE": guest.spec.boots.zone,
@@ -278,12 +302,23 @@ def _way_in(guest: Guest) -> dict[str, str]:
     return {"server": join.endpoint, "token": f"K10{digest}::node:{join.token}"}
 
 
+def _tunnel_files(guest: Guest) -> list[File]:
+    if not guest.tunnel:
+        return []
+    if guest.pool is None:
+        script = (HERE.parent / "slurm_tunnel.py").read_text()
+        known = tunnel.head_knows(guest.spec)
+        return [_file(f"{BIN}/gpuaas-tunnel", script, "0700"), _file(f"{ETC}/tunnel.json", known)]
+    text = tunnel.worker_configuration(guest.spec, guest.pool, guest.name, guest.heads[0])
+    return [_file(f"{ETC}/tunnel.conf", text)]
+
+
 def _slurm_files(guest: Guest) -> list[File]:
     """Members have access to the head only, by certificates; they reach the workers through their jobs. A key that somebody puts into a
     home would open every machine, for as long as they like."""
-    files = [_file(f"{ETC}/munge.key", guest.keys.munge_key)]
+    files = [_file(f"{ETC}/munge.key", guest.keys.munge_key), *_tunnel_files(guest)]
     if guest.pool is not None:
-        options = slurm.slurmd_default(guest.pool, guest.heads[0], int(guest.name.rpartition("-")[2]))
+        options = slurm.slurmd_default(guest.pool, guest.heads[0], guest.number)
         return [
             *files,
             _file(SSHD, NO_KEYS, "0644"),

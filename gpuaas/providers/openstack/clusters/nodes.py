@@ -22,8 +22,9 @@ from gpuaas.providers.openstack.clusters import health
 from gpuaas.providers.openstack.clusters import place as places
 from gpuaas.providers.openstack.clusters.guest import Guest, user_data
 from gpuaas.providers.openstack.clusters.place import Place
-from gpuaas.providers.openstack.clusters.plan import control_name, worker_name
+from gpuaas.providers.openstack.clusters.plan import control_name, is_meshed, worker_name
 from gpuaas.providers.openstack.clusters.settings import BOOT_MINUTES
+from gpuaas.providers.openstack.clusters.tunnel import is_tunneled
 
 AT_ONCE = 10  # machines created in one call of a step, so that it returns soon
 
@@ -78,7 +79,7 @@ class Nodes:
                 return limited
         for server in (*going, *broken):
             servers.remove(self.cloud, server)
-        if self.spec.spans:
+        if is_meshed(self.spec):
             self._lead(row for row in present.values() if row not in broken)
         if going or broken:
             return base.StepOutcome(
@@ -243,7 +244,7 @@ class Nodes:
 
     def _outside(self, machine: Machine, entrance: str) -> str:
         """The machine's own address if machines at other sites must reach it; for the first head the cluster's address."""
-        if not self.spec.spans:
+        if not is_meshed(self.spec):
             return ""
         if machine.name == control_name(self.spec, 1):
             return entrance
@@ -256,7 +257,7 @@ class Nodes:
             release=machine.release,
             boot=boot.hex,
             token=self._token(machine.name, boot),
-            heads=tuple(head.address for head in wanted_heads(self.spec)),
+            heads=self._heads(),
             entrance=entrance,
             network=places.CIDR,
             outside=outside,
@@ -264,6 +265,12 @@ class Nodes:
             pool=machine.pool,
             address=machine.address,
         )
+
+    def _heads(self) -> tuple[str, ...]:
+        """Slurm's, in the cluster's own network, are reached from other sites too: through the tunnel."""
+        if is_tunneled(self.spec) and self.spec.is_burst:
+            return (places.control_address(1),)
+        return tuple(head.address for head in wanted_heads(self.spec))
 
     def _token(self, name: str, boot: uuid.UUID) -> str:
         return base.boot_token(self.spec.boots.seed, cluster=self.spec.id, node=name, boot=boot)

@@ -15,7 +15,7 @@ from gpuaas.providers.openstack import flavors, inside, limits, names, networks,
 from gpuaas.providers.openstack.classes import BY_NAME, Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.clusters.addresses import Addresses
-from gpuaas.providers.openstack.clusters.plan import mesh_name
+from gpuaas.providers.openstack.clusters.plan import has_mesh, is_meshed, mesh_name
 
 CIDR = "10.0.0.0/16"
 # addresses below these are the control plane's, which workers know before it exists
@@ -23,7 +23,7 @@ LENT = ("10.0.1.0", "10.0.255.254")
 # burst sites have their own networks in here, so that no two machines of a cluster have the same address
 ELSEWHERE, PREFIX = ipaddress.ip_network("10.128.0.0/9"), 18
 PORTS = {base.ClusterKind.KUBERNETES: 6443, base.ClusterKind.SLURM: 22}
-MESH_PORT = 51820  # of k3s' WireGuard; it answers only to keys of the cluster
+MESH_PORT = 51820  # of WireGuard, k3s' own or Slurm's head's; it answers only to keys of the cluster
 SPARE_PORTS = 3  # of the router, of DHCP, and of the address
 
 
@@ -186,14 +186,14 @@ def over_quota(error: QuotaRefused) -> QuotaRefused:
 
 
 def groups(spec: base.ClusterSpec, *, of_heads: bool) -> list[str]:
-    """Names of security groups besides Neutron's default: for access to the heads, and for machines at other sites."""
+    """Names of security groups besides Neutron's default: for access to the heads, and for tunnels of machines at other sites."""
     own = [spec.external_name] if of_heads else []
-    return [*own, mesh_name(spec)] if spec.spans else own
+    return [*own, mesh_name(spec)] if is_meshed(spec) or (of_heads and has_mesh(spec)) else own
 
 
 def _doors(spec: base.ClusterSpec) -> tuple[networks.Door, ...]:
     own = () if spec.is_burst else (networks.Door(spec.external_name, PORTS[spec.kind]),)
-    mesh = (networks.Door(mesh_name(spec), MESH_PORT, "udp"),) if spec.spans else ()
+    mesh = (networks.Door(mesh_name(spec), MESH_PORT, "udp"),) if has_mesh(spec) else ()
     return (*own, *mesh)
 
 
@@ -207,7 +207,7 @@ def _quota(spec: base.ClusterSpec) -> dict[str, int]:
         "port": machines + SPARE_PORTS,
         "security_group": 1 + len(_doors(spec)),
         "security_group_rule": 20,
-        "floatingip": machines if spec.spans else 1,
+        "floatingip": machines if is_meshed(spec) else 0 if spec.is_burst else 1,
         "rbac_policy": 0,
         "subnetpool": 0,
     }

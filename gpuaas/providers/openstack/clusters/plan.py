@@ -32,13 +32,23 @@ def worker_name(spec: ClusterSpec, pool: NodePool, number: int) -> str:
     return f"{spec.external_name}-{pool.name}-{number}"
 
 
+def is_meshed(spec: ClusterSpec) -> bool:
+    """Whether each machine has an external address of its own, by which it is reached from other sites."""
+    return spec.spans and spec.kind is ClusterKind.KUBERNETES
+
+
 def mesh_name(spec: ClusterSpec) -> str:
-    """The security group by which machines of one cluster reach each other across sites."""
+    """The security group by which machines of one cluster reach each other across sites: all of them, or Slurm's head alone."""
     return f"{spec.external_name}-mesh"
 
 
 def user_name(external_name: str) -> str:
     return names.user_name(external_name, names.PORTAL)
+
+
+def has_mesh(spec: ClusterSpec) -> bool:
+    """Whether a machine at this site is open for the tunnels of others."""
+    return is_meshed(spec) or (spec.spans and not spec.is_burst)
 
 
 class OpenStackTimeline(ClusterTimeline):
@@ -47,7 +57,7 @@ class OpenStackTimeline(ClusterTimeline):
         owner = (self.made(PROJECT), self.made(USER, user_name(spec.external_name)))
         network = [self.made(kind) for kind in (NETWORK, SUBNET, ROUTER)]
         network += [] if spec.is_burst else [self.made(GROUP)]
-        network += [self.made(GROUP, mesh_name(spec))] if spec.spans else []
+        network += [self.made(GROUP, mesh_name(spec))] if has_mesh(spec) else []
         return (
             StepSpec("project", "Create its project, with limits of exactly what was ordered", owner),
             StepSpec("network", "Create its network", tuple(network)),
@@ -85,10 +95,13 @@ class OpenStackTimeline(ClusterTimeline):
         return (self.made(SERVER, name) for name in named)
 
     def _addresses(self, named: Iterable[str]) -> Iterable[SiteObject]:
-        return (self.made(ADDRESS, name) for name in named if self.spec.spans)
+        return (self.made(ADDRESS, name) for name in named if is_meshed(self.spec))
 
     def warnings(self, change: Change) -> Iterator[str]:
-        if change in {Change.CREATE, Change.SCALE, Change.RESUME} and self.spec.spans:
+        grows = change in {Change.CREATE, Change.SCALE, Change.RESUME}
+        if grows and self.spec.is_burst and self.spec.kind is ClusterKind.SLURM:
+            yield "Workers at another site mount /home of the head through an encrypted tunnel: what their jobs read goes there."
+        if grows and is_meshed(self.spec):
             machines = self.spec.control_plane.count + self.spec.workers
             yield f"Every machine gets its own external address, by which other sites reach it: {machines} in total here."
         if change is Change.CREATE:

@@ -59,10 +59,10 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "HealthCheckInterval=60",
         "SlurmdTimeout=120",
         "TreeWidth=65533",
-        f"MaxNodeCount={NODES_MOST * max(1, len(spec.pools))}",
+        f"MaxNodeCount={NODES_MOST * max(1, len(_partitions(spec)))}",
     ]
-    for number, pool in enumerate(spec.pools):
-        default = "YES" if number == 0 else "NO"
+    for pool in _partitions(spec):
+        default = "YES" if pool in spec.pools[:1] else "NO"  # never at another site, where data may not go
         lines.append(f"NodeSet={pool.name} Feature={pool.name}")
         lines.append(
             f"PartitionName={pool.name} Nodes={pool.name} Default={default} MaxTime=INFINITE State=UP "
@@ -71,9 +71,13 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _partitions(spec: ClusterSpec) -> tuple[NodePool, ...]:
+    return *spec.pools, *spec.elsewhere
+
+
 def _counted(spec: ClusterSpec) -> list[str]:
     """All GPUs together, and those of each type."""
-    kinds = sorted({gpu_type(pool.flavor) for pool in spec.pools if pool.flavor.gpus})
+    kinds = sorted({gpu_type(pool.flavor) for pool in _partitions(spec) if pool.flavor.gpus})
     return ["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)]
 
 
@@ -90,7 +94,7 @@ def _memory(flavor: FlavorAmount) -> str:
 def gres_conf(spec: ClusterSpec) -> str:
     """The device files of each pool's GPUs: /dev/nvidia0 and following."""
     lines = ["AutoDetect=off"]
-    for pool in spec.pools:
+    for pool in _partitions(spec):
         if pool.flavor.gpus:
             nodes = f"{spec.external_name}-{pool.name}-[1-{NODES_MOST}]"
             kind, files = gpu_type(pool.flavor), _files(pool.flavor.gpus)

@@ -6,10 +6,12 @@ stage_packages() {
     ours="slurmd=$GPUAAS_RELEASE* nfs-common"
   fi
   # shellcheck disable=SC2086
-  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers openmpi-bin environment-modules $GPUAAS_PACKAGES
+  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers openmpi-bin environment-modules \
+    ${GPUAAS_TUNNEL:+wireguard-tools procps} $GPUAAS_PACKAGES
   logins_known
   applications_known
   pmix_found
+  if [ -n "$GPUAAS_TUNNEL" ]; then mpi_beside_tunnel; fi
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
   service_start munge 30 munge_works
 }
@@ -33,23 +35,49 @@ pmix_found() {
     [ ! -e "$library" ] || ln --symbolic --force libpmix.so.2 "${library%.2}"
   done
 }
+# machines at one site exchange MPI's data directly; by the tunnel all of it would pass through the head
+mpi_beside_tunnel() {
+  local parameters=/etc/openmpi/openmpi-mca-params.conf
+  grep --quiet '^btl_tcp_if_exclude' $parameters || echo 'btl_tcp_if_exclude = 127.0.0.1/8,gpuaas' >> $parameters
+}
+# of a cluster with pools at other sites: the head, and each worker there
+tunnel_start() {
+  local file=/etc/wireguard/gpuaas.conf
+  install --directory --mode 0700 /etc/wireguard
+  if [ "$GPUAAS_ROLE" = server ]; then
+    ( umask 077; gpuaas-tunnel /etc/gpuaas/tunnel.json > $file )
+    service_start wg-quick@gpuaas 120 tunnel_listens
+  else
+    install --mode 0600 /etc/gpuaas/tunnel.conf $file
+    service_start wg-quick@gpuaas 300 tunnel_works
+  fi
+}
+tunnel_listens() { says '^[0-9]+$' wg show gpuaas listen-port; }
+tunnel_works() { # the head has answered at least once
+  [[ $(wg show gpuaas latest-handshakes) =~ [[:space:]][1-9] ]] || { echo "the head does not answer at $(wg show gpuaas endpoints | cut --fields 2)"; return 1; }
+}
 munge_works() { munge --no-input | unmunge; }
 stage_gpu_driver() { gpus_expect "$(gpus_by_driver)"; }
 stage_join() {
+  if [ -n "$GPUAAS_TUNNEL" ]; then tunnel_start; fi
   if [ "$GPUAAS_ROLE" = server ]; then
     install --directory --owner slurm --group slurm --mode 0700 /var/spool/slurmctld
     install --mode 0644 /etc/gpuaas/slurm.conf /etc/gpuaas/gres.conf /etc/gpuaas/cgroup.conf /etc/slurm/
     mpi_default >> /etc/slurm/slurm.conf
     install --owner slurm --group slurm --mode 0600 /etc/gpuaas/slurmdbd.conf /etc/slurm/
     install --directory /etc/exports.d
-    echo "/home $GPUAAS_NETWORK(rw,no_subtree_check)" > /etc/exports.d/gpuaas.exports
+    local network
+    for network in "$GPUAAS_NETWORK" ${GPUAAS_TUNNEL:+"$GPUAAS_TUNNEL_NETWORK"}; do
+      echo "/home $network(rw,no_subtree_check)"
+    done > /etc/exports.d/gpuaas.exports
     exportfs -ra
     service_start nfs-server 60 home_is_shared
     accounting_start
     service_start slurmctld 120 controller_is_up
   else
     local head=${GPUAAS_HEADS%% *}
-    grep --quiet "^$head:/home " /etc/fstab || echo "$head:/home /home nfs defaults,_netdev 0 0" >> /etc/fstab
+    local options=defaults,_netdev${GPUAAS_TUNNEL:+,x-systemd.requires=wg-quick@gpuaas.service}
+    grep --quiet "^$head:/home " /etc/fstab || echo "$head:/home /home nfs $options 0 0" >> /etc/fstab
     mountpoint --quiet /home || until_true 900 '/home of the head could not be mounted' mount /home
     install -D --mode 0644 /etc/gpuaas/slurmd.default /etc/default/slurmd
     service_start slurmd 600 worker_is_registered
