@@ -59,6 +59,7 @@ class Machine:
             "NAME": self.namespace,
             "HOMES": str(self._homes),
             "DISK": str(disk_mib),
+            "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network",  # as on a machine with a kernel of its own
             "TREES": " ".join(map(str, _trees())),
         }
         self._process.start([*_alone(), "sh", "-c", ENTER], around)

@@ -40,9 +40,15 @@ def far_away(booting: Lab, as_olga: Actor) -> Flavor:
 
 @pytest.fixture
 def cluster(
-    booting: Lab, as_olga: Actor, as_alice: Actor, project: Project, sold: Flavor, far_away: Flavor
+    booting: Lab,
+    as_olga: Actor,
+    as_alice: Actor,
+    as_bob: Actor,
+    project: Project,
+    sold: Flavor,
+    far_away: Flavor,
 ) -> Cluster:
-    """A head and a worker at home, two workers elsewhere."""
+    """A head and a worker at home, two workers elsewhere; bob is a member."""
     pools = [{"name": "far", "flavors": [far_away.slug], "min": 0, "max": 4, "default": 2}]
     return slurm_ordered(as_alice, as_olga, project, sold, 1, more=pools, burst=["cloud-2"])
 

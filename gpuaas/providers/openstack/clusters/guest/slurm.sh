@@ -76,7 +76,7 @@ stage_join() {
     service_start slurmctld 120 controller_is_up
   else
     local head=${GPUAAS_HEADS%% *}
-    local options=defaults,_netdev${GPUAAS_TUNNEL:+,x-systemd.requires=wg-quick@gpuaas.service}
+    local options=defaults,_netdev${GPUAAS_TUNNEL:+,x-systemd.after=wg-quick@gpuaas.service}
     grep --quiet "^$head:/home " /etc/fstab || echo "$head:/home /home nfs $options 0 0" >> /etc/fstab
     mountpoint --quiet /home || until_true 900 '/home of the head could not be mounted' mount /home
     install -D --mode 0644 /etc/gpuaas/slurmd.default /etc/default/slurmd
