@@ -299,5 +299,6 @@ def test_both_kinds_on_openstack_may_have_pools_at_other_clouds(
         actor=as_olga, slug="hybrid", name="x", kind=kind, site=site, driver="openstack"
     )
     releases = {"slurm": ["25.05.3"]}.get(kind, BURST["releases"])
-    document = {**BURST, "releases": releases, "settings": {"image": "ubuntu-24.04"}}
+    head = {**BURST["control_plane"], "counts": [1]}
+    document = {**BURST, "releases": releases, "control_plane": head, "settings": {"image": "ubuntu-24.04"}}
     assert template_version_add(actor=as_olga, template=template, document=document).number == 1

@@ -100,7 +100,7 @@ class OpenStackTimeline(ClusterTimeline):
     def warnings(self, change: Change) -> Iterator[str]:
         grows = change in {Change.CREATE, Change.SCALE, Change.RESUME}
         if grows and self.spec.is_burst and self.spec.kind is ClusterKind.SLURM:
-            yield "Workers at another site mount /home of the head through an encrypted tunnel: what their jobs read goes there."
+            yield "Workers at another site mount /home of the head through an encrypted tunnel, so its data can be read there."
         if grows and is_meshed(self.spec):
             machines = self.spec.control_plane.count + self.spec.workers
             yield f"Every machine gets its own external address, by which other sites reach it: {machines} in total here."

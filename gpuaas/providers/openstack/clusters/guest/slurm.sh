@@ -54,7 +54,10 @@ tunnel_start() {
 }
 tunnel_listens() { says '^[0-9]+$' wg show gpuaas listen-port; }
 tunnel_works() { # the head has answered at least once
-  [[ $(wg show gpuaas latest-handshakes) =~ [[:space:]][1-9] ]] || { echo "the head does not answer at $(wg show gpuaas endpoints | cut --fields 2)"; return 1; }
+  if ! [[ $(wg show gpuaas latest-handshakes) =~ [[:space:]][1-9] ]]; then
+    echo "the head does not answer at $(wg show gpuaas endpoints | cut --fields 2)"
+    return 1
+  fi
 }
 munge_works() { munge --no-input | unmunge; }
 stage_gpu_driver() { gpus_expect "$(gpus_by_driver)"; }
