@@ -44,7 +44,6 @@ class Keeper:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         self.sweep()
-        network.outside_make(self._lab)
         try:
             while not self._over.is_set():
                 self.look()
@@ -87,6 +86,8 @@ class Keeper:
     def _start(self, wish: Wish) -> None:
         hub = network.hub_name(wish.network, self._lab)
         if wish.network not in self._hubs:
+            if not self._hubs:
+                network.outside_make(self._lab)
             number = next(one for one in count(2) if all(hub.number != one for hub in self._hubs.values()))
             network.hub_make(hub, wish.address)
             network.outside_join(hub, self._lab, number)
@@ -95,7 +96,7 @@ class Keeper:
         machine = machine_at(self._folder, wish, self._image)
         self._machines[wish.uuid] = machine
         try:
-            machine.start(hub, disk_mib=self._wishes.flaws.disk_mib)
+            machine.start(disk_mib=self._wishes.flaws.disk_mib)
         except LabError as error:
             print(f"{wish.name} does not start: {error}", flush=True)
 
@@ -105,6 +106,8 @@ class Keeper:
     def _close(self, network_id: str) -> None:
         self._hubs.pop(network_id).end()
         network.namespace_remove(network.hub_name(network_id, self._lab))
+        if not self._hubs:
+            network.namespace_remove(network.outside_name(self._lab))
 
 
 def lab_name(folder: Path) -> str:

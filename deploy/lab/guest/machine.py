@@ -35,7 +35,7 @@ class Machine:
 
     def __init__(self, folder: Path, wish: Wish, *, lab: str, image: Path, homes: Path) -> None:
         self.wish = wish
-        self.namespace = network.machine_name(wish.uuid, lab)
+        self.namespace, self._hub = network.machine_name(wish.uuid, lab), network.hub_name(wish.network, lab)
         self._folder, self._image, self._homes = folder, image, homes
         self._process = Process(folder, "console")
 
@@ -44,14 +44,14 @@ class Machine:
         """What was last written to its /dev/console, which is a file here."""
         return self._folder / "written"
 
-    def start(self, hub: str, *, disk_mib: int = 0) -> None:
+    def start(self, *, disk_mib: int = 0) -> None:
         for name in ("changes/usr/lib/tmpfiles.d", "work", "disk", "root"):
             (self._folder / name).mkdir(parents=True, exist_ok=True)
         self.console.touch()
         cards = "".join(CARD.format(number=number) for number in range(self.wish.gpus))
         (self._folder / "changes/usr/lib/tmpfiles.d/cards.conf").write_text(cards)
         self._homes.mkdir(parents=True, exist_ok=True)
-        network.card_plug(self.namespace, hub, self.wish.address)
+        network.card_plug(self.namespace, self._hub, self.wish.address)
         around = {
             "PATH": os.environ.get("PATH", os.defpath),
             "IMAGE": str(self._image),
@@ -66,7 +66,7 @@ class Machine:
 
     def unplug(self) -> None:
         """Its network."""
-        network.card_cut(self.namespace)
+        network.card_cut(self.namespace, self._hub)
 
     def stop(self) -> None:
         """As if its plug were pulled; nothing of it stays."""

@@ -85,7 +85,7 @@ def outside_lead(hub: str, addresses: Iterable[Outside]) -> None:
 def card_plug(name: str, hub: str, address: str) -> None:
     """A namespace for one machine; its card is set up as Neutron's DHCP would."""
     router = next(ipaddress.ip_network(f"{address}/{WIDTH}", strict=False).hosts())
-    port = f"v{name[-8:]}"
+    port = _port(name)
     output_of("ip", "netns", "add", name)
     output_of("ip", "-n", hub, "link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name)
     output_of("ip", "-n", hub, "link", "set", port, "master", "br0", "up")
@@ -95,8 +95,14 @@ def card_plug(name: str, hub: str, address: str) -> None:
     output_of("ip", "-n", name, "route", "add", "default", "via", str(router))
 
 
-def card_cut(name: str) -> None:
-    output_of("ip", "-n", name, "link", "set", "eth0", "down")
+def card_cut(name: str, hub: str) -> None:
+    """At the network's end of its cable, where the machine cannot undo it."""
+    output_of("ip", "-n", hub, "link", "set", _port(name), "down")
+
+
+def _port(machine: str) -> str:
+    """The name of its cable's other end."""
+    return f"v{machine[-8:]}"
 
 
 def namespaces(lab: str) -> list[str]:
