@@ -1,25 +1,18 @@
 """Machines that cannot be set up: the portal says in one sentence which command failed and why, and who mends the cause and retries
 gets another machine."""
 
-from datetime import timedelta
-
 import pytest
-import time_machine
 
 from deploy.lab.guest.wishes import Flaws
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, NodeBoot
 from gpuaas.clusters.services import cluster_delete, cluster_retry
-from gpuaas.core import clock
 from tenants.actors import Actor
 from tenants.models import Project
-from tests.clusters.stage import run_now
-from tests.lab.fixtures import until
-from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
+from tests.lab.openstack.booting import BOOTING, rested, slurm_ordered
 
 pytestmark = BOOTING
-OVERDUE = timedelta(minutes=31)  # one more than a template gives machines
 
 
 def sentence(row: Cluster) -> str:
@@ -76,28 +69,3 @@ def test_a_package_that_does_not_exist(
     assert sentence(row) == f"at the stage packages: {cause}"
     rested(cluster_delete(actor=as_alice, cluster=row))
     assert booting.wishes.all() == {}
-
-
-def test_a_machine_that_loses_its_network(
-    booting: Lab, as_olga: Actor, as_alice: Actor, project: Project, sold: Flavor
-) -> None:
-    """It cannot report; what it writes to its console is shown instead."""
-    row = slurm_ordered(as_alice, as_olga, project, sold, 0)
-    until(lambda: booted(row), "it has reported that it booted", seconds=BOOTS)
-    booting.machine(f"{row.external_name}-control-1").unplug()
-    console = booting.machine(f"{row.external_name}-control-1").console
-    until(lambda: "could not be reported" in console.read_text(errors="replace"), "it says so", seconds=BOOTS)
-    with time_machine.travel(clock.now() + OVERDUE, tick=True):
-        row = rested(row, state="failed")
-    assert row.trouble["cause"].endswith(
-        "is not ready after 30 minutes: the last stage that it reported is booted"
-    )
-    assert any(
-        "the setup wrote: the stage packages could not be reported" in one for one in row.trouble["evidence"]
-    )
-    mended(row, as_alice, booting)
-
-
-def booted(row: Cluster) -> bool:
-    run_now(row)
-    return NodeBoot.objects.filter(cluster=row, stage="booted").exists()
