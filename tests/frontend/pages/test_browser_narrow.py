@@ -13,13 +13,14 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.services import token_create
 from tests.environments.stage import workspace_ready
-from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
+from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened, until
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.server import served
 from tests.frontend.pages.test_budgets import FORM
 from tests.jobs.stage import row_in
 
 pytestmark = NEEDED
+BOX = "each => { const at = each.getBoundingClientRect(); return [at.top, at.width, at.height] }"
 NOTE = "Waits for 2 GPUs: 8 of 8 are taken by what was submitted before"
 
 
@@ -27,18 +28,23 @@ NOTE = "Waits for 2 GPUs: 8 of 8 are taken by what was submitted before"
 def address(alice: User, as_alice: Actor, site: Site, limited: Project) -> Iterator[str]:
     room = workspace_ready(as_alice, limited, site, h100s=2)
     row_in(room, name="train-the-largest-weather-model", waiting=NOTE)
-    until = clock.now() + timedelta(days=30)
-    token_create(actor=as_alice, project=limited, name="ci", scopes=["project:view"], expires_at=until)
+    month = clock.now() + timedelta(days=30)
+    token_create(actor=as_alice, project=limited, name="ci", scopes=["project:view"], expires_at=month)
     signed_in(alice).post(reverse("frontend:budget_new", args=[limited.slug]), FORM)
     with served() as url:
         yield url
 
 
 def box(of: Locator) -> tuple[float, float, float]:
-    """Top, width and height."""
-    found = of.bounding_box()
-    assert found is not None
-    return found["y"], found["width"], found["height"]
+    """Top, width and height. Rows fetch themselves: what has just been replaced has none."""
+    seen = [0.0, 0.0, 0.0]
+
+    def attached() -> bool:
+        seen[:] = of.evaluate(BOX)
+        return seen[1] > 0
+
+    until(attached, "it is not shown")
+    return seen[0], seen[1], seen[2]
 
 
 def test_what_a_cell_holds_is_whole(chromium: Browser, address: str, alice: User) -> None:
