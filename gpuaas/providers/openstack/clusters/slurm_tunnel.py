@@ -2,8 +2,8 @@
 """Run on the head of a Slurm cluster with pools at other sites, as gpuaas-tunnel FILE: writes WireGuard's configuration, in which each
 worker that those pools may ever have is a peer, so that pools grow without a change here.
 
-The head runs this very file, so it imports nothing but the standard library. FILE is made by `head_knows` (tunnel.py): the head's own name and address in
-the tunnel, the secret from which all keys follow, and of each pool how its workers are named and addressed.
+The head runs this very file, so it imports nothing but the standard library. FILE is made by `head_knows` (tunnel.py): the head's own
+name and address in the tunnel, the secret from which all keys follow, and of each pool how its workers are named and addressed.
 """
 
 import base64
