@@ -237,9 +237,11 @@ def door() -> dict[str, str]:
     if find_spec("envoy") is None:
         return {}
     certificate, key = certificate_make(FOLDER / "door", DOOR_DOMAIN)
-    port = free_port()
+    port, ssh = free_port(), free_port()
     files = {"GPUAAS_DOOR_CERTIFICATE": str(certificate), "GPUAAS_DOOR_KEY": str(key)}
-    return {"GPUAAS_DOOR_DOMAIN": f"{DOOR_DOMAIN}:{port}", "GPUAAS_DOOR_BIND": f"127.0.0.1:{port}", **files}
+    by_ssh = {"GPUAAS_DOOR_SSH": f"127.0.0.1:{ssh}", "GPUAAS_DOOR_SSH_BIND": f"127.0.0.1:{ssh}"}
+    by_browser = {"GPUAAS_DOOR_DOMAIN": f"{DOOR_DOMAIN}:{port}", "GPUAAS_DOOR_BIND": f"127.0.0.1:{port}"}
+    return {**by_browser, **by_ssh, **files}
 
 
 def announce(url: str, started: float, over: threading.Event) -> None:

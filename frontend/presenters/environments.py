@@ -13,7 +13,14 @@ from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
-from gpuaas.environments.selectors import address_of, hours_of, operations_of, use_of
+from gpuaas.environments.selectors import (
+    SshWay,
+    address_of,
+    hours_of,
+    operations_of,
+    ssh_way_of,
+    use_of,
+)
 from gpuaas.environments.services.idle import USE
 from gpuaas.environments.states import Access, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
@@ -78,6 +85,7 @@ class Page:
     operation: operations.OperationShown | None
     way: Way | None
     address: str
+    ssh: SshWay | None
     facts: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     log: EnvironmentLog | None
@@ -113,6 +121,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         ),
         way=_way(row) if opens and not address else None,
         address=address if opens else "",
+        ssh=ssh_way_of(row) if opens else None,
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first(),

@@ -3,6 +3,7 @@ from django.apps import AppConfig
 
 class EnvironmentsConfig(AppConfig):
     name = "gpuaas.environments"
+    sealed = ("environments.SshKey.secret",)
 
     def ready(self) -> None:
         from gpuaas.environments.selectors import taken_by

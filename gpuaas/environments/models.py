@@ -203,3 +203,19 @@ class DoorPass(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user_id or self.key_id} at {self.environment_id}"
+
+
+class SshKey(models.Model):
+    """By which all doors are known to clients of SSH; the first door makes it. secret: the private key in OpenSSH's format,
+    sealed. public: one line."""
+
+    id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
+    secret = models.TextField(editable=False)
+    public = models.TextField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="ssh_key_one")]
+
+    def __str__(self) -> str:
+        return self.public

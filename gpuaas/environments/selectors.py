@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -17,9 +18,11 @@ from gpuaas.environments.models import (
     EnvironmentOperation,
     EnvironmentUse,
     KindVersion,
+    SshKey,
 )
 from gpuaas.environments.states import LIVE, OFF, Access, EnvironmentState, KindState
 from gpuaas.lifecycle.selectors import seen_by
+from gpuaas.workspaces.machines.keys import fingerprint_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
 from gpuaas.workspaces.selectors import workspace_require
@@ -27,6 +30,8 @@ from tenants.actors import Actor
 from tenants.models import OrganizationMembership, Project, ProjectMembership, User
 from tenants.roles import Permission
 from tenants.selectors import platform_require
+
+SSH_PORT = 22  # of which nothing need be said
 
 
 def environments_loaded() -> QuerySet[Environment]:
@@ -152,6 +157,36 @@ def hours_of(row: Environment) -> int | None:
 def address_of(row: Environment) -> str:
     """At the door; "" where there is none."""
     return f"https://{row.label}.{settings.DOOR_DOMAIN}/" if settings.DOOR_DOMAIN and row.label else ""
+
+
+@dataclass(frozen=True)
+class SshWay:
+    """command: with which it is entered. known: the line by which clients know the door, in the form of `known_hosts`, "" until a
+    door has run; fingerprint: of the same key, as `ssh` asks about it."""
+
+    command: str
+    known: str
+    fingerprint: str
+
+
+def ssh_command_of(row: Environment) -> str:
+    """"" where the portal has no way in by SSH."""
+    if not settings.DOOR_SSH or not row.label:
+        return ""
+    host, port = settings.DOOR_SSH
+    return f"ssh {row.label}@{host}" if port == SSH_PORT else f"ssh -p {port} {row.label}@{host}"
+
+
+def ssh_way_of(row: Environment) -> SshWay | None:
+    """One query."""
+    command = ssh_command_of(row)
+    if not command:
+        return None
+    host, port = settings.DOOR_SSH
+    key = SshKey.objects.first()
+    place = host if port == SSH_PORT else f"[{host}]:{port}"
+    known, fingerprint = (f"{place} {key.public}", fingerprint_of(key.public)) if key is not None else ("", "")
+    return SshWay(command, known, fingerprint)
 
 
 # -- what is free --------------------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from kombu import Queue
 
 from gpuaas.core import env, pool
 from gpuaas.core.logs import logging_config
+from gpuaas.settings.door import *  # noqa: F403  Django's own way to layer settings
+from gpuaas.settings.door import DOOR_DOMAIN
 from tenants.signin import RATE_LIMITS, oidc_origins, oidc_providers
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
@@ -44,16 +46,6 @@ TRACES_ENDPOINT = env.collector("OTEL_EXPORTER_OTLP_ENDPOINT")
 #: Sites, workspaces and clusters: whether sites on the portal's own machine are allowed; addresses of cloud metadata are
 #: never called
 SITES_ON_LOOPBACK = env.boolean("GPUAAS_SITES_ON_LOOPBACK", default=False)
-
-#: Addresses of environments: the domain below which each environment has a name, for all processes; with a port if it is
-#: not 443
-DOOR_DOMAIN = env.domain("GPUAAS_DOOR_DOMAIN")
-#: Addresses of environments: the file, in PEM, of the certificate for all names below it; for the door
-DOOR_CERTIFICATE = env.text("GPUAAS_DOOR_CERTIFICATE", "")
-#: Addresses of environments: the file of its key
-DOOR_KEY = env.text("GPUAAS_DOOR_KEY", "")
-#: Addresses of environments: where the door listens
-DOOR_BIND = env.address("GPUAAS_DOOR_BIND", "0.0.0.0:8443")
 
 #: Processes, logs and metrics: a file that is touched at each heartbeat, for supervisors
 ALIVE_FILE = env.text("GPUAAS_ALIVE_FILE", "")

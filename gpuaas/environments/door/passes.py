@@ -6,7 +6,8 @@ environment.
 
 import secrets
 import uuid
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -23,6 +24,7 @@ from gpuaas.environments.services.access import hashed, open_require
 from gpuaas.environments.services.rows import ENVIRONMENT
 from gpuaas.environments.states import LIVE, Access
 from gpuaas.lifecycle.allowed import Verb
+from gpuaas.workspaces.machines.models import PublicKey
 from gpuaas.workspaces.machines.services import may_run
 from gpuaas.workspaces.models import WorkspaceMember
 from gpuaas.workspaces.spec import is_asleep
@@ -49,7 +51,8 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Admission:
-    """secret: the hash of what was shown, a cookie or a key. user: "" by a key, whose name is in `key`."""
+    """secret: the hash of what was shown, a cookie or a key; by SSH the key's fingerprint. user: "" by a key of the environment,
+    whose name is in `key`. user_id: by SSH alone."""
 
     secret: str
     label: str
@@ -57,6 +60,15 @@ class Admission:
     verdict: Verdict
     user: str = ""
     key: str = ""
+    user_id: uuid.UUID | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """To the door by SSH: the label of an environment as the name of the account, and a public key."""
+
+    label: str
+    fingerprint: str
 
 
 def ticket_write(
@@ -153,6 +165,44 @@ def admissions_by_key(keys: QuerySet[DoorKey]) -> list[Admission]:
     ]
 
 
+def admissions_by_ssh(shown: Collection[Shown]) -> dict[Shown, Admission]:
+    """What each public key is worth now at a label; 6 queries, however many there are. Of several people
+    with one key it is the first by name who may run things there. Guests of an environment have no shell in it. What is missing
+    in the answer admits nobody."""
+    keys = PublicKey.objects.filter(
+        fingerprint__in={each.fingerprint for each in shown}, user__is_active=True
+    )
+    people: dict[str, list[User]] = defaultdict(list)
+    named = "user__organization_memberships", "user__project_memberships"
+    for key in keys.select_related("user").prefetch_related(*named).order_by("user__username"):
+        people[key.fingerprint].append(key.user)
+    rows = Environment.objects.filter(label__in={each.label for each in shown}, state__in=list(LIVE))
+    found = {row.label: row for row in rows.select_related("workspace__project")}
+    members = WorkspaceMember.objects.filter(workspace__in={row.workspace_id for row in found.values()})
+    asked = {user.pk for users in people.values() for user in users}
+    roles = {
+        (workspace, user): role
+        for workspace, user, role in members.filter(user__in=asked).values_list("workspace", "user", "role")
+    }
+    admitted = {}
+    for each in shown:
+        row = found.get(each.label)
+        for user in people[each.fingerprint] if row is not None else ():
+            if row is not None and _runs(user, row, roles.get((row.workspace_id, user.pk))):
+                admitted[each] = Admission(
+                    each.fingerprint, each.label, row.pk, _awake(row), user.username, user_id=user.pk
+                )
+                break
+    return admitted
+
+
+def ssh_note(found: Admission) -> None:
+    """That somebody came in by SSH."""
+    row = Environment.objects.select_related("project").get(pk=found.environment_id)
+    use_note([row.pk])
+    _opened(row, Actor(user_id=found.user_id, name=found.user))
+
+
 def _verdict(row: Any, moment: datetime) -> Verdict:
     """Of a row as `admissions` reads it."""
     user, environment = row.user, row.environment
@@ -160,13 +210,16 @@ def _verdict(row: Any, moment: datetime) -> Verdict:
         return _of_key(row.key, environment) if row.created_at > moment - KEY_PASS_LASTS else Verdict.ENDED
     if not (row.signed_in and user.is_active and row.proof == user.get_session_auth_hash()):
         return Verdict.ENDED
+    is_guest = environment.access == Access.ORGANIZATION and row.belongs
+    return _awake(environment) if is_guest or _runs(user, environment, row.role) else Verdict.OUTSIDER
+
+
+def _runs(user: User, environment: Environment, role: str | None) -> bool:
+    """Whether they may run things in its workspace, and it is not private to somebody else."""
     project = environment.workspace.project
-    runs = may_run(actor_for(user=user).on_project(project.pk, project.organization_id), row.role)
-    if environment.access == Access.PRIVATE:
-        runs = runs and environment.created_by_id == user.pk
-    if not runs and not (environment.access == Access.ORGANIZATION and row.belongs):
-        return Verdict.OUTSIDER
-    return _awake(environment)
+    if environment.access == Access.PRIVATE and environment.created_by_id != user.pk:
+        return False
+    return may_run(actor_for(user=user).on_project(project.pk, project.organization_id), role)
 
 
 def _of_key(key: DoorKey, environment: Environment) -> Verdict:

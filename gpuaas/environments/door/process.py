@@ -13,12 +13,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 import uvicorn
@@ -31,19 +31,26 @@ from gpuaas.environments.door import envoy, ways
 from gpuaas.environments.door.app import app_of
 from gpuaas.environments.door.desk import Desk
 from gpuaas.environments.door.envoy import Place, Route
+from gpuaas.environments.door.hostkey import host_key
 from gpuaas.environments.door.passes import (
     Admission,
+    Shown,
     Verdict,
     admissions,
     admissions_by_key,
+    admissions_by_ssh,
     key_note,
     key_use,
+    ssh_note,
     ticket_use,
     use_note,
 )
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.states import EnvironmentState
+
+if TYPE_CHECKING:
+    from gpuaas.environments.door.ssh import Gate
 
 log = structlog.get_logger(__name__)
 # somebody who may no longer stay is out after it, the second in which Envoy ends connections, and what both take
@@ -56,8 +63,8 @@ TIED = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execv(sys.argv
 
 
 def program() -> str:
-    """Envoy's. Raises ImproperlyConfigured where it is not installed."""
-    if find_spec("envoy") is None:
+    """Envoy's. Raises ImproperlyConfigured where it, or what else the door needs, is not installed."""
+    if find_spec("envoy") is None or find_spec("asyncssh") is None:
         raise ImproperlyConfigured(
             "the door needs the packages of the extra gpuaas[door], which are not installed"
         )
@@ -80,6 +87,7 @@ class Door:
     generations: dict[str, int] = field(default_factory=dict)
     # labels by hashes of the passes and keys with which somebody came in: by them connections may be open for days
     inside: dict[str, str] = field(default_factory=dict)
+    gate: "Gate | None" = None
     noted: float = 0.0
     written: dict[str, bytes] = field(default_factory=dict)
 
@@ -108,6 +116,7 @@ class Door:
                 asyncio.create_task(self._look_on()),
                 asyncio.create_task(self._envoy()),
                 asyncio.create_task(stop.wait()),
+                *([asyncio.create_task(self._ssh())] if settings.DOOR_SSH else ()),
             ]
             try:
                 done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
@@ -153,6 +162,8 @@ class Door:
                 del self.inside[secret]
                 self.desk.seen.pop(secret, None)
                 self.generations[label] = self.generations.get(label, 0) + 1
+        if self.gate is not None:
+            await self.gate.look()
         await self._ways(ready)
         self._tell()
         if time.monotonic() - self.noted >= OPEN_SECONDS:
@@ -162,7 +173,8 @@ class Door:
     async def _note(self, ready: dict[str, uuid.UUID]) -> None:
         """Who is in by an open connection, or has asked for something since the last time."""
         used = dict(self.desk.used)
-        labels = {*await self._open(), *used.values()} & ready.keys()
+        shells = self.gate.labels() if self.gate is not None else ()
+        labels = {*await self._open(), *used.values(), *shells} & ready.keys()
         if labels:
             await in_thread(_noted, [ready[label] for label in labels], list(used))
         for secret in used:
@@ -223,6 +235,20 @@ class Door:
         part.write_bytes(text)
         part.replace(self.place.folder / name)
 
+    async def _ssh(self) -> None:
+        """Begins once the database is there, which has the key by which clients know the door."""
+        from gpuaas.environments.door.ssh import Gate
+
+        key = ""
+        while not key:
+            try:
+                key = await in_thread(host_key)
+            except (DatabaseError, InterfaceError) as error:
+                log.warning("door_no_host_key", error=type(error).__name__)
+                await asyncio.sleep(AGAIN_SECONDS)
+        self.gate = Gate(_shown, _came)
+        await self.gate.serve(settings.DOOR_SSH_BIND or ("", 0), key)
+
     # -- Envoy -------------------------------------------------------------------------------------------------------
 
     async def _envoy(self) -> None:
@@ -265,6 +291,15 @@ async def _exchange(label: str, ticket: str, browser: str, client: str | None) -
 async def _by_key(label: str, key: str, client: str | None) -> str | None:
     with _asked_by(client):
         return await in_thread(key_use, label=label, key=key)
+
+
+async def _shown(shown: Collection[Shown]) -> dict[Shown, Admission]:
+    return await in_thread(admissions_by_ssh, shown)
+
+
+async def _came(found: Admission, client: str | None) -> None:
+    with _asked_by(client):
+        await in_thread(ssh_note, found)
 
 
 @contextlib.contextmanager

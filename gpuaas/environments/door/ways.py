@@ -11,19 +11,25 @@ from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
-from gpuaas.providers.base import Address, Carry
+from gpuaas.providers.base import Address, Carry, Environments, EnvironmentSpec
 
 log = structlog.get_logger(__name__)
 CONNECT_SECONDS, CHUNK = 10, 1 << 16
 
 
-def reach(environment_id: uuid.UUID) -> Address | Carry:
-    """Raises NotFound where there is no way, and the errors of the site."""
+def found(environment_id: uuid.UUID) -> tuple[Environments, EnvironmentSpec]:
+    """The site's part and what it is asked with. Raises NotFound where there is none."""
     row = Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id).first()
     site = ENVIRONMENTS.at(row.site) if row is not None else None
     if row is None or site is None:
         raise NotFound("the site offers no environments")
-    return site.reach(spec_of(row))
+    return site, spec_of(row)
+
+
+def reach(environment_id: uuid.UUID) -> Address | Carry:
+    """Raises NotFound where there is no way, and the errors of the site."""
+    site, spec = found(environment_id)
+    return site.reach(spec)
 
 
 async def carry(

@@ -3,9 +3,10 @@
 import asyncio
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from gpuaas.providers.base.steps import Provisioner
 from gpuaas.providers.base.workspace import WorkspaceRef
@@ -66,6 +67,28 @@ class Address:
 Carry = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+@dataclass(frozen=True)
+class Size:
+    """Of a terminal, in characters."""
+
+    columns: int
+    rows: int
+
+
+class Streams(Protocol):
+    """Of somebody who runs a program in an environment."""
+
+    async def read(self) -> bytes | Size:
+        """The next part of the program's input, b"" at its end; a Size when the terminal has another one."""
+
+    async def write(self, content: bytes, *, is_error: bool) -> None:
+        """A part of its output, or of its error output, which a terminal does not have."""
+
+
+# Carries the streams of a program until it ends. Returns its exit code, and raises the errors of core.
+Run = Callable[[Streams], Awaitable[int]]
+
+
 class Environments(Provisioner[EnvironmentSpec]):
     """Environments of one site. Its changes are CREATE, which also starts one, SUSPEND, which keeps the home, RESUME, which
     ends what runs before it starts it anew, and DELETE, after which neither it nor its home exists.
@@ -82,6 +105,15 @@ class Environments(Provisioner[EnvironmentSpec]):
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
         """How one connection of the portal's door to its port is made, now: to an address that leads there from the portal's
         network, or by the site's API. Asked again for the next one. Raises NotFound if it does not run."""
+
+    @abstractmethod
+    def reach_inside(self, spec: EnvironmentSpec, port: int) -> Carry:
+        """How one connection to any port of it is made, as if it came from inside it: also to what listens there alone."""
+
+    @abstractmethod
+    def run(self, spec: EnvironmentSpec, command: Sequence[str], *, terminal: bool) -> Run:
+        """How a program is started in its container, beside what runs there and with the same rights. terminal: with one, so
+        that it has no error output of its own."""
 
     @abstractmethod
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:

@@ -3,7 +3,7 @@
 The pod has no controller: whether it fits is the answer to its creation, and a suspended workspace does not bring it back.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -15,11 +15,13 @@ from gpuaas.providers.base import (
     Environments,
     EnvironmentSpec,
     ObservedEnvironment,
+    Run,
     StepOutcome,
     StepSpec,
+    Streams,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot
+from gpuaas.providers.kubeapi import demand, ending, names, pods, programs, queues, release, spot
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
@@ -74,13 +76,24 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
         if not self.connection.options.get("environments_direct"):
-            return partial(forward, self._api, f"{_path(spec, 'pods')}/{spec.name}", spec.port)
+            return self.reach_inside(spec, spec.port)
         # of the pod, not of its service, whose address members can give back, and another tenant's service may get
         pod = self._api.get(f"{_path(spec, 'pods')}/{spec.name}")
         host = str((pod.get("status") or {}).get("podIP") or "")
         if not host or not is_ready(pod) or pod["spec"].get("hostNetwork") or is_refused(host):
             raise NotFound("its pod has no address in the cluster")
         return Address(host, spec.port)
+
+    def reach_inside(self, spec: EnvironmentSpec, port: int) -> Carry:
+        return partial(forward, self._api, f"{_path(spec, 'pods')}/{spec.name}", port)
+
+    def run(self, spec: EnvironmentSpec, command: Sequence[str], *, terminal: bool) -> Run:
+        pod = f"{_path(spec, 'pods')}/{spec.name}"
+
+        async def running(streams: Streams) -> int:
+            return await programs.run(self._api, pod, CONTAINER, command, streams, terminal=terminal)
+
+        return running
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         path = f"{_path(spec, 'pods')}/{spec.name}/log"

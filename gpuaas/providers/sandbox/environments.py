@@ -1,6 +1,7 @@
 """Environments at a simulated site: a pod and a claim each, under the same quota as what the tenant makes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -12,11 +13,12 @@ from gpuaas.providers.base import (
     Environments,
     EnvironmentSpec,
     ObservedEnvironment,
+    Run,
     StepOutcome,
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.sandbox import inside, rooms
+from gpuaas.providers.sandbox import inside, rooms, shell
 from gpuaas.providers.sandbox.claims import claim_admit, claim_end
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
@@ -54,15 +56,30 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
             )
 
     def reach(self, spec: EnvironmentSpec) -> Carry:
-        with self.place("reach", spec) as (site, room):
-            pod = _pod(room, spec)
-            if pod is None or not _is_ready(site, pod):
-                raise NotFound("it does not run, so nothing answers")
+        with self._running(spec) as (site, pod):
             use = {
                 "at": (pod.scheduled_at or clock.now()).isoformat(),
                 **site.faults.get("use", {}).get(spec.name, {}),
             }
         return partial(rooms.answer, spec.name, use)
+
+    def reach_inside(self, spec: EnvironmentSpec, port: int) -> Carry:
+        if port != spec.port:
+            raise NotFound(f"nothing listens at port {port} of it")
+        return self.reach(spec)
+
+    def run(self, spec: EnvironmentSpec, command: Sequence[str], *, terminal: bool) -> Run:
+        with self._running(spec) as (_, pod):
+            node = pod.node_name
+        return partial(shell.run, f"{spec.name} on {node}", tuple(command), terminal=terminal)
+
+    @contextmanager
+    def _running(self, spec: EnvironmentSpec) -> Iterator[tuple[SandboxSite, SandboxPod]]:
+        with self.place("reach", spec) as (site, room):
+            pod = _pod(room, spec)
+            if pod is None or not _is_ready(site, pod):
+                raise NotFound("it does not run, so nothing answers")
+            yield site, pod
 
     def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
         with self.place("log", spec) as (_, room):

@@ -62,6 +62,7 @@ spec:
         {{- end }}
         {{- if .tls }}
         - {name: door, containerPort: 8443}
+        - {name: ssh, containerPort: 2222}
         {{- end }}
       {{- end }}
       startupProbe:

@@ -57,6 +57,10 @@
   value: /run/secrets/door/tls.crt
 - name: GPUAAS_DOOR_KEY
   value: /run/secrets/door/tls.key
+{{- with $.Values.door.ssh }}
+- name: GPUAAS_DOOR_SSH
+  value: {{ . | quote }}
+{{- end }}
 {{- end }}
 - name: GPUAAS_BACKUPS_EXPECTED
   value: {{ or .Values.backup.enabled .Values.backup.elsewhere | quote }}

@@ -21,7 +21,7 @@ from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.api.v1.shapes import SUCCEEDED
 from gpuaas.environments.definition import IDLE_MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind
-from gpuaas.environments.selectors import address_of, hours_of, use_of
+from gpuaas.environments.selectors import address_of, hours_of, ssh_command_of, use_of
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.workspaces.room import MOST
@@ -139,6 +139,9 @@ class EnvironmentOutput(Output):
     address = serializers.SerializerMethodField(
         help_text="Where it opens in a browser; empty where the portal gives none."
     )
+    ssh = serializers.SerializerMethodField(
+        help_text="The command that opens a shell in it; empty where the portal has no way in by SSH."
+    )
     gpu = serializers.CharField(
         source="pool.gpu_type.slug", default="", allow_blank=True, help_text="Slug of the GPU type."
     )
@@ -170,6 +173,9 @@ class EnvironmentOutput(Output):
 
     def get_address(self, row: Environment) -> str:
         return address_of(row)
+
+    def get_ssh(self, row: Environment) -> str:
+        return ssh_command_of(row)
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))
     def get_stops_after_hours(self, row: Environment) -> int | None:

@@ -72,7 +72,7 @@ RIGHTS = (
     # metering, the warden, checks of nodes, the health of cards
     Right("", "pods", "get list watch create patch delete deletecollection"),
     Right("", "pods/log pods/proxy", "get"),
-    Right("", "pods/portforward", "get create"),
+    Right("", "pods/exec pods/portforward", "get create"),
     Right("", "events", "list create"),
     Right("scheduling.k8s.io", "priorityclasses", "list create patch"),
     # deleting or suspending a workspace: owners of pods first, then objects blocked by a finalizer

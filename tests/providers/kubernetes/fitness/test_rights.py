@@ -66,7 +66,7 @@ RARE: dict[Asked, str] = {
         )
         for verb in verbs
     },
-    **{("", "pods/portforward", verb): CARRIED for verb in ("get", "create")},
+    **{("", f"pods/{way}", verb): CARRIED for way in ("exec", "portforward") for verb in ("get", "create")},
     ("", "pods/proxy", "get"): "a site has exporters: test_exporter.py",
     ("rbac.authorization.k8s.io", "roles", "get"): TAKEN_OVER,
     ("rbac.authorization.k8s.io", "clusterrolebindings", "list"): TAKEN_OVER,

@@ -1,0 +1,223 @@
+"""The way in by SSH: a shell, a command, sftp or a forwarded port inside an environment.
+
+The name of the account is the label of the environment, and a person is known by a public key of theirs. The site starts what they
+ask for (`Environments.run`), so nothing of the portal is in the pod.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeAlias, cast
+
+import asyncssh
+import structlog
+from django.db import DatabaseError, InterfaceError
+
+from gpuaas.core.errors import GpuaasError, NotFound
+from gpuaas.core.rate import Rate
+from gpuaas.core.request import RequestInfo
+from gpuaas.environments.door import ways
+from gpuaas.environments.door.desk import LABEL, TRIES
+from gpuaas.environments.door.passes import Admission, Shown, Verdict
+from gpuaas.environments.door.session import Session
+from gpuaas.environments.door.threads import in_thread
+from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Run
+
+log = structlog.get_logger(__name__)
+# at once: connections of which it is not known whose they are, and what one person asks for by one connection
+STRANGERS_MOST, CHANNELS_MOST = 200, 50
+LOGIN_SECONDS, ALIVE_SECONDS = 30, 60
+HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+FAILED = 255  # as `ssh` ends where the connection fails
+
+Find = Callable[[Collection[Shown]], Awaitable[dict[Shown, Admission]]]
+Note = Callable[[Admission, str | None], Awaitable[None]]
+Reader: TypeAlias = asyncssh.SSHReader[bytes]
+Writer: TypeAlias = asyncssh.SSHWriter[bytes]
+
+
+@dataclass
+class Gate:
+    """Everybody who is connected. note: that somebody came in, from which address."""
+
+    find: Find
+    note: Note
+    rate: Rate = field(default_factory=Rate)
+    strangers: set["Visitor"] = field(default_factory=set)
+    inside: set["Visitor"] = field(default_factory=set)
+
+    async def serve(self, address: tuple[str, int], key: str) -> None:
+        """Until it is cancelled. key: the door's private one, in OpenSSH's format."""
+        server = await asyncssh.listen(
+            *address,
+            server_host_keys=[asyncssh.import_private_key(key)],
+            server_factory=partial(Visitor, self),
+            server_version="gpuaas",
+            encoding=None,
+            compression_algs=["none"],
+            password_auth=False,
+            kbdint_auth=False,
+            gss_host=None,
+            agent_forwarding=False,
+            login_timeout=LOGIN_SECONDS,
+            keepalive_interval=ALIVE_SECONDS,
+            reuse_port=True,
+        )
+        try:
+            await server.wait_closed()
+        finally:
+            server.close()
+            for each in [*self.strangers, *self.inside]:
+                each.connection.abort()
+
+    async def look(self) -> None:
+        """One round: who may no longer stay is cut off."""
+        there = list(self.inside)
+        found = await self.find({each.shown for each in there}) if there else {}
+        for each in there:
+            now = found.get(each.shown)
+            if now is None or now.verdict is not Verdict.ADMITTED or now.user_id != each.admission.user_id:
+                each.connection.abort()
+
+    def labels(self) -> set[str]:
+        """Of the environments in which somebody is."""
+        return {each.shown.label for each in self.inside}
+
+
+class Visitor(asyncssh.SSHServer):
+    """One connection. admission: what the newest key that was shown is worth; once it is known whose the connection is, that
+    person's."""
+
+    connection: asyncssh.SSHServerConnection
+    shown: Shown
+    admission: Admission
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.work: set[asyncio.Task[Any]] = set()
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self.connection = conn
+        if len(self.gate.strangers) >= STRANGERS_MOST:
+            conn.abort()
+        else:
+            self.gate.strangers.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self.gate.strangers.discard(self)
+        self.gate.inside.discard(self)
+        for task in self.work:
+            task.cancel()
+
+    # -- who it is ---------------------------------------------------------------------------------------------------
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    async def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        """Asked when a key is offered, and again with the signature, of which asyncssh then looks at the signature. A question
+        cancels the one before, so that the last answer is about the key that was accepted."""
+        if not LABEL.fullmatch(username):
+            return False
+        caller = f"ssh {RequestInfo(ip=self._address()).network}"
+        if self.gate.rate.seconds_to_wait(caller, most=TRIES):
+            return False
+        shown = Shown(username, key.get_fingerprint())
+        try:
+            found = (await self.gate.find([shown])).get(shown)
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("door_not_asked", error=type(error).__name__)
+            found = None
+        if found is None:
+            return False
+        self.gate.rate.take_back(caller)
+        self.shown, self.admission = shown, found
+        return True
+
+    async def auth_completed(self) -> None:
+        self.gate.strangers.discard(self)
+        self.gate.inside.add(self)
+        if self.admission.verdict is not Verdict.ADMITTED:
+            return
+        try:
+            await self.gate.note(self.admission, self._address())
+        except (DatabaseError, InterfaceError) as error:
+            log.warning("door_not_noted", error=type(error).__name__)
+            self.connection.abort()
+
+    def _address(self) -> str | None:
+        peer = self.connection.get_extra_info("peername")
+        return str(peer[0]) if peer else None
+
+    # -- what they ask for -------------------------------------------------------------------------------------------
+
+    def session_requested(self) -> Session:
+        self._room_require()
+        return Session(self._serve)
+
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> Callable[[Reader, Writer], Awaitable[None]]:
+        """To ports of the environment alone, as seen from inside it."""
+        del orig_host, orig_port
+        if dest_host not in HERE or not 1 <= dest_port <= 65535:
+            raise asyncssh.ChannelOpenError(
+                asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "only to ports of the environment, as localhost"
+            )
+        self._room_require()
+        return partial(self._forward, dest_port)
+
+    def _room_require(self) -> None:
+        if len(self.work) >= CHANNELS_MOST:
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, "too many at once")
+
+    async def _serve(self, session: Session) -> int:
+        """The exit code."""
+        with self._working():
+            try:
+                return await (await in_thread(self._program, session))(session)
+            except GpuaasError as error:
+                log.info("door_not_run", environment=str(self.admission.environment_id), error=error.message)
+                await session.write(f"gpuaas: {error.message}\r\n".encode(), is_error=True)
+            return FAILED
+
+    def _program(self, session: Session) -> Run:
+        site, spec = self._found()
+        return site.run(spec, session.command(spec.home), terminal=session.is_terminal)
+
+    async def _forward(self, port: int, reader: Reader, writer: Writer) -> None:
+        with self._working():
+            try:
+                carry = await in_thread(lambda: self._carry(port))
+                await carry(cast("asyncio.StreamReader", reader), cast("asyncio.StreamWriter", writer))
+            except GpuaasError as error:
+                log.info("door_no_way", environment=str(self.admission.environment_id), error=error.message)
+            except (OSError, asyncssh.Error) as error:  # one side has gone
+                log.debug("door_way_ended", error=type(error).__name__)
+            finally:
+                writer.close()
+
+    def _carry(self, port: int) -> Carry:
+        site, spec = self._found()
+        return site.reach_inside(spec, port)
+
+    def _found(self) -> tuple[Environments, EnvironmentSpec]:
+        """Raises NotFound where it does not run."""
+        if self.admission.verdict is not Verdict.ADMITTED:
+            raise NotFound("the environment does not run: start it in the portal")
+        return ways.found(self.admission.environment_id)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """What is ended with the connection."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("not in a task")
+        self.work.add(task)
+        try:
+            yield
+        finally:
+            self.work.discard(task)

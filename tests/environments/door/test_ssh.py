@@ -1,0 +1,244 @@
+"""The door's way in by SSH, asked by the real client of OpenSSH: who gets in, what runs, and who is cut off."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from gpuaas.environments.door.hostkey import host_key
+from gpuaas.environments.door.passes import Shown, Verdict, admissions_by_ssh
+from gpuaas.environments.models import Environment, SshKey
+from gpuaas.environments.services import environment_change, environment_stop
+from gpuaas.workspaces.machines.keys import fingerprint_of, keypair_add, keypair_remove
+from gpuaas.workspaces.machines.models import PublicKey
+from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services.members import member_remove, member_set
+from tenants.actors import Actor
+from tenants.models import AuditEntry, User
+from tenants.selectors import actor_for
+from tests.environments import stage
+from tests.environments.door.stage import Running
+from tests.frontend.pages.server import free_port
+from tests.lab.fixtures import until
+
+CUT_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Laptop:
+    """Somebody's, with a private key in a folder of its own."""
+
+    folder: Path
+    port: int
+
+    @property
+    def public(self) -> str:
+        return (self.folder / "id.pub").read_text().strip()
+
+    def command(self, label: str, *words: str, options: tuple[str, ...] = ()) -> list[str]:
+        given = ["StrictHostKeyChecking=yes", f"UserKnownHostsFile={self.folder / 'known'}", "IdentitiesOnly=yes"]
+        given += ["BatchMode=yes", "ConnectTimeout=20", "LogLevel=ERROR"]
+        flags = [word for each in given for word in ("-o", each)]
+        place = ["-F", "none", "-i", str(self.folder / "id"), "-p", str(self.port)]
+        return ["ssh", *place, *flags, *options, f"{label}@127.0.0.1", *words]
+
+    def asks(
+        self, label: str, *words: str, given: bytes = b"", options: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[bytes]:
+        command = self.command(label, *words, options=options)
+        return subprocess.run(command, input=given, capture_output=True, check=False, timeout=60)
+
+
+@pytest.fixture
+def ssh_port(settings: Any) -> int:
+    """Before the door begins, which reads it then."""
+    port = free_port()
+    settings.DOOR_SSH, settings.DOOR_SSH_BIND = ("127.0.0.1", port), ("127.0.0.1", port)
+    return port
+
+
+def laptop_of(user: User | None, port: int, folder: Path) -> Laptop:
+    """Its public key is the person's; it knows the key of the door."""
+    folder.mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / "id"], check=True)
+    laptop = Laptop(folder, port)
+    if user is not None:
+        keypair_add(actor=actor_for(user=user), name="laptop", public_key=laptop.public)
+    host_key()
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {SshKey.objects.get().public}\n")
+    return laptop
+
+
+@pytest.fixture
+def alices(ssh_port: int, host: str, alice: User, tmp_path: Path) -> Iterator[Laptop]:
+    """With the door up, and the environment known to it."""
+    del host
+    yield laptop_of(alice, ssh_port, tmp_path / "alice")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_command_runs_with_its_input_and_its_exit_code(
+    alices: Laptop, lab: Environment, door: Running, alice: User
+) -> None:
+    label = lab.label or ""
+    content = bytes(range(256)) * 8_000
+    asked = alices.asks(label, "train --epochs '3 4'", given=content)
+    assert (asked.returncode, asked.stdout) == (0, content)
+    assert b"It was asked for: train --epochs '3 4'" in asked.stderr
+    assert alices.asks(label, "exit 7").returncode == 7
+    lab.refresh_from_db()
+    assert lab.last_used_at is not None
+    entry = AuditEntry.objects.filter(action="environment.open").latest("at")
+    assert (entry.actor, entry.ip) == (alice.username, "127.0.0.1")
+    assert door.door.gate is not None
+    until(lambda: not door.door.gate.inside, "nobody is in any more")  # type: ignore[union-attr]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_terminal(alices: Laptop, lab: Environment) -> None:
+    asked = alices.asks(lab.label or "", given=b"hello\rexit\r", options=("-tt",))
+    assert asked.returncode == 0
+    assert b"It repeats each line until `exit`." in asked.stdout
+    assert b"hello\r\nhello\r\n$ " in asked.stdout
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_port_inside_it_is_forwarded_and_no_other_place(alices: Laptop, lab: Environment) -> None:
+    label, port = lab.label or "", 8888
+    request = b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    way = subprocess.Popen(
+        alices.command(label, options=("-W", f"localhost:{port}")), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert way.stdin is not None
+        assert way.stdout is not None
+        way.stdin.write(request)
+        way.stdin.flush()
+        assert way.stdout.readline() == b"HTTP/1.1 200 OK\r\n"
+    finally:
+        way.kill()
+        way.communicate()
+    for place in ("10.0.0.1:80", "169.254.169.254:80", "portal:5432"):
+        refused = alices.asks(label, options=("-W", place))
+        assert refused.returncode == 255
+        assert b"only to ports of the environment" in refused.stderr
+
+
+@pytest.mark.django_db(transaction=True)
+def test_strangers_stay_outside(
+    alices: Laptop, lab: Environment, charlie: User, ssh_port: int, tmp_path: Path
+) -> None:
+    """An outsider with a key, somebody without one, a wrong label: the same words for all of them."""
+    charlies = laptop_of(charlie, ssh_port, tmp_path / "charlie")
+    nobodys = laptop_of(None, ssh_port, tmp_path / "nobody")
+    label = lab.label or ""
+    answers = {
+        (asked.returncode, asked.stderr.replace(name.encode(), b"it"))
+        for laptop, name in ((charlies, label), (nobodys, label), (alices, "0" * 32), (alices, "root"))
+        for asked in (laptop.asks(name, "id"),)
+    }
+    assert answers == {(255, b"it@127.0.0.1: Permission denied (publickey).\r\n")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_that_is_stopped_says_so(alices: Laptop, lab: Environment, as_alice: Actor) -> None:
+    environment_stop(actor=as_alice, environment=lab)
+    asked = alices.asks(lab.label or "", "id")
+    assert (asked.returncode, asked.stderr) == (255, b"gpuaas: the environment does not run: start it in the portal\r\n")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("how", ["member", "key", "private", "disabled"])
+def test_who_may_no_longer_stay_is_cut_off(
+    how: str,
+    alices: Laptop,
+    lab: Environment,
+    workspace: Workspace,
+    as_alice: Actor,
+    bob: User,
+    ssh_port: int,
+    tmp_path: Path,
+) -> None:
+    bobs = laptop_of(bob, ssh_port, tmp_path / "bob")
+    both = [
+        subprocess.Popen(each.command(lab.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        for each in (alices, bobs)
+    ]
+    try:
+        for each in both:
+            assert each.stderr is not None
+            assert b"simulated" in each.stderr.readline()
+        began = time.monotonic()
+        if how == "member":
+            workspace.project.memberships.filter(user=bob).delete()
+            member_remove(actor=as_alice, workspace=workspace, username=bob.username)
+        elif how == "key":
+            keypair_remove(actor=actor_for(user=bob), key=PublicKey.objects.get(user=bob))
+        elif how == "private":
+            environment_change(actor=as_alice, environment=lab, access="private")
+        else:
+            User.objects.filter(pk=bob.pk).update(is_active=False)
+        assert both[1].wait(20) == 255
+        assert time.monotonic() - began < CUT_SECONDS * 2, "twice the promise, on a busy machine"
+        assert both[0].poll() is None, "others stay"
+        assert bobs.asks(lab.label or "", "id").returncode == 255
+    finally:
+        for each in both:
+            each.kill()
+            each.communicate()
+
+
+# -- what a key is worth -------------------------------------------------------------------------------------------
+
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+
+
+@pytest.mark.django_db
+def test_one_key_of_two_people_is_whose_may_enter(
+    lab: Environment, as_alice: Actor, charlie: User, alice: User, bob: User
+) -> None:
+    """That anybody can add a key that is not theirs to their account does not keep its owner out, and lets nobody in."""
+    shown = Shown(lab.label or "", fingerprint_of(KEY))
+    assert admissions_by_ssh([shown]) == {}
+    keypair_add(actor=actor_for(user=charlie), name="stolen", public_key=KEY)
+    assert admissions_by_ssh([shown]) == {}
+    keypair_add(actor=actor_for(user=bob), name="mine", public_key=KEY)
+    found = admissions_by_ssh([shown])[shown]
+    assert (found.user, found.verdict) == (bob.username, Verdict.ADMITTED)
+
+
+@pytest.mark.django_db
+def test_guests_of_an_environment_have_no_shell_in_it(
+    lab: Environment, organization: Any, charlie: User, as_alice: Actor
+) -> None:
+    organization.memberships.create(user=charlie, role="auditor")
+    Environment.objects.filter(pk=lab.pk).update(access="organization")
+    keypair_add(actor=actor_for(user=charlie), name="mine", public_key=KEY)
+    assert admissions_by_ssh([Shown(lab.label or "", fingerprint_of(KEY))]) == {}
+
+
+@pytest.mark.django_db
+def test_the_queries_do_not_grow(lab: Environment, as_alice: Actor, workspace: Workspace, bob: User) -> None:
+    other = stage.ready(as_alice, workspace, name="second", gpus=0)
+    keypair_add(actor=actor_for(user=bob), name="mine", public_key=KEY)
+    member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")
+    one, two = (Shown(row.label or "", fingerprint_of(KEY)) for row in (lab, other))
+    with CaptureQueriesContext(connection) as alone:
+        admissions_by_ssh([one])
+    with CaptureQueriesContext(connection) as several:
+        assert len(admissions_by_ssh([one, two])) == 2
+    assert len(several) == len(alone) <= 6
+
+
+@pytest.mark.django_db
+def test_the_door_keeps_its_key(lab: Environment) -> None:
+    del lab
+    first = host_key()
+    assert first == host_key()
+    assert first not in SshKey.objects.get().secret
