@@ -170,7 +170,7 @@ class SshWay:
 
 
 def ssh_command_of(row: Environment) -> str:
-    """"" where the portal has no way in by SSH."""
+    """ "" where the portal has no way in by SSH."""
     if not settings.DOOR_SSH or not row.label:
         return ""
     host, port = settings.DOOR_SSH
@@ -182,11 +182,12 @@ def ssh_way_of(row: Environment) -> SshWay | None:
     command = ssh_command_of(row)
     if not command:
         return None
-    host, port = settings.DOOR_SSH
+    host, port = settings.DOOR_SSH or ("", 0)
     key = SshKey.objects.first()
+    if key is None:
+        return SshWay(command, "", "")
     place = host if port == SSH_PORT else f"[{host}]:{port}"
-    known, fingerprint = (f"{place} {key.public}", fingerprint_of(key.public)) if key is not None else ("", "")
-    return SshWay(command, known, fingerprint)
+    return SshWay(command, f"{place} {key.public}", fingerprint_of(key.public))
 
 
 # -- what is free --------------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ EVERYTHING: Values = {
         "name": "Example",
     },
     "web": {"autoscaling": {"enabled": True}},
-    "door": {"domain": "apps.example.org", "tlsSecret": "door"},
+    "door": {"domain": "apps.example.org", "tlsSecret": "door", "ssh": "ssh.example.org:22"},
     "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"example.org/a": "b"}},
     "ingress": {
         "enabled": True,

@@ -35,6 +35,7 @@ NOT_OF_THE_CHART = {
     "GPUAAS_DEBUG",
     "GPUAAS_STATIC_ROOT",
     "GPUAAS_DOOR_BIND",
+    "GPUAAS_DOOR_SSH_BIND",
     "GPUAAS_POSTGRES_PROGRAMS",
     "GPUAAS_SITES_ON_LOOPBACK",  # a pod's own machine has no site
 }

@@ -3,6 +3,7 @@
 import json
 import uuid
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.messages import get_messages
@@ -13,9 +14,11 @@ from django.urls import reverse
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
-from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentUse
+from gpuaas.environments.door.hostkey import host_key
+from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentUse, SshKey
 from gpuaas.environments.reconcile import log_fetch
 from gpuaas.environments.services import environment_stop, kind_retire
+from gpuaas.workspaces.machines.keys import fingerprint_of
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import SYSTEM, Actor
@@ -181,6 +184,37 @@ def test_the_order_says_after_how_long_it_is_stopped(
 
 def entrance(row: Environment) -> str:
     return f"{reverse('frontend:environment_enter', args=[row.label])}?browser={'a' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("port", "command", "place"),
+    [(22, "ssh {}@ssh.test", "ssh.test"), (2222, "ssh -p 2222 {}@ssh.test", "[ssh.test]:2222")],
+)
+def test_the_way_in_by_ssh_is_shown_to_those_who_have_one(
+    port: int,
+    command: str,
+    place: str,
+    alice_at: Client,
+    bob_at: Client,
+    as_alice: Actor,
+    lab: Environment,
+    project: Project,
+    settings: Any,
+) -> None:
+    page = at("environment", project, lab.pk)
+    assert "ssh" not in words(alice_at.get(page))
+    settings.DOOR_SSH = ("ssh.test", port)
+    shown = words(alice_at.get(page))
+    assert command.format(lab.label) in shown
+    assert "known_hosts" not in shown, "no door has run"
+    host_key()
+    public = SshKey.objects.get().public
+    shown = words(alice_at.get(page))
+    assert f"{place} {public}" in shown
+    assert fingerprint_of(public) in shown
+    assert "ssh" not in words(bob_at.get(page)), "he may look at the workspace alone"
+    settle(environment_stop(actor=as_alice, environment=lab))
+    assert "ssh" not in words(alice_at.get(page))
 
 
 @override_settings(DOOR_DOMAIN="apps.test")
