@@ -20,15 +20,18 @@ echo "gpuaas: this image has no sftp-server; tar and cat through ssh work with a
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
-    """serve: runs it by its streams, and returns the exit code."""
+    """serve: runs it by its streams, and returns the exit code. over: is told that nothing of it is left."""
 
     channel: asyncssh.SSHServerChannel[bytes]
 
-    def __init__(self, serve: Callable[["Session"], Awaitable[int]]) -> None:
-        self._serve = serve
+    def __init__(
+        self, serve: Callable[["Session"], Awaitable[int]], over: Callable[["Session"], None]
+    ) -> None:
+        self._serve, self._over = serve, over
         self._asked, self._is_sftp, self._terminal = "", False, ""
         self._came: asyncio.Queue[bytes | Size] = asyncio.Queue()
         self._waiting = 0
+        self._size: Size | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._task: asyncio.Task[None] | None = None
@@ -47,10 +50,12 @@ class Session(asyncssh.SSHServerSession[bytes]):
 
     async def read(self) -> bytes | Size:
         content = await self._came.get()
-        if isinstance(content, bytes):
-            self._waiting -= len(content)
-            if self._waiting < WAITING_MOST:
-                self.channel.resume_reading()
+        if isinstance(content, Size):
+            newest, self._size = self._size or content, None
+            return newest
+        self._waiting -= len(content)
+        if self._waiting < WAITING_MOST:
+            self.channel.resume_reading()
         return content
 
     async def write(self, content: bytes, *, is_error: bool) -> None:
@@ -97,9 +102,12 @@ class Session(asyncssh.SSHServerSession[bytes]):
         return True
 
     def terminal_size_changed(self, width: int, height: int, pixwidth: int, pixheight: int) -> None:
+        """Of several that nobody has read the newest is enough."""
         del pixwidth, pixheight
         if 0 < width < 1 << 16 and 0 < height < 1 << 16:
-            self._came.put_nowait(Size(width, height))
+            if self._size is None:
+                self._came.put_nowait(Size(width, height))
+            self._size = Size(width, height)
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -111,6 +119,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
         del exc
         if self._task is not None:
             self._task.cancel()
+        self._over(self)
 
     async def _run(self) -> None:
         try:

@@ -5,8 +5,8 @@ ask for (`Environments.run`), so nothing of the portal is in the pod.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
@@ -50,6 +50,7 @@ class Gate:
 
     async def serve(self, address: tuple[str, int], key: str) -> None:
         """Until it is cancelled. key: the door's private one, in OpenSSH's format."""
+        asyncssh.set_log_level(logging.WARNING)  # it would log labels and commands
         server = await asyncssh.listen(
             *address,
             server_host_keys=[asyncssh.import_private_key(key)],
@@ -96,7 +97,8 @@ class Visitor(asyncssh.SSHServer):
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
-        self.work: set[asyncio.Task[Any]] = set()
+        self.sessions: set[Session] = set()
+        self.forwarded: set[asyncio.Task[Any]] = set()
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self.connection = conn
@@ -109,7 +111,7 @@ class Visitor(asyncssh.SSHServer):
         del exc
         self.gate.strangers.discard(self)
         self.gate.inside.discard(self)
-        for task in self.work:
+        for task in self.forwarded:
             task.cancel()
 
     # -- who it is ---------------------------------------------------------------------------------------------------
@@ -156,7 +158,9 @@ class Visitor(asyncssh.SSHServer):
 
     def session_requested(self) -> Session:
         self._room_require()
-        return Session(self._serve)
+        session = Session(self._serve, self.sessions.discard)
+        self.sessions.add(session)
+        return session
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
@@ -171,34 +175,44 @@ class Visitor(asyncssh.SSHServer):
         return partial(self._forward, dest_port)
 
     def _room_require(self) -> None:
-        if len(self.work) >= CHANNELS_MOST:
+        if len(self.sessions) + len(self.forwarded) >= CHANNELS_MOST:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, "too many at once")
 
     async def _serve(self, session: Session) -> int:
         """The exit code."""
-        with self._working():
-            try:
-                return await (await in_thread(self._program, session))(session)
-            except GpuaasError as error:
-                log.info("door_not_run", environment=str(self.admission.environment_id), error=error.message)
-                await session.write(f"gpuaas: {error.message}\r\n".encode(), is_error=True)
-            return FAILED
+        try:
+            return await (await in_thread(self._program, session))(session)
+        except (OSError, asyncssh.Error):  # the client has gone
+            raise
+        except GpuaasError as error:
+            log.info("door_not_run", environment=str(self.admission.environment_id), error=error.message)
+            words = error.message
+        except Exception as error:  # noqa: BLE001  the database is away, or worse: whoever waits is told
+            log.warning("door_failed", error=type(error).__name__)
+            words = "the portal could not start it: try again"
+        await session.write(f"gpuaas: {words}\r\n".encode(), is_error=True)
+        return FAILED
 
     def _program(self, session: Session) -> Run:
         site, spec = self._found()
         return site.run(spec, session.command(spec.home), terminal=session.is_terminal)
 
     async def _forward(self, port: int, reader: Reader, writer: Writer) -> None:
-        with self._working():
-            try:
-                carry = await in_thread(lambda: self._carry(port))
-                await carry(cast("asyncio.StreamReader", reader), cast("asyncio.StreamWriter", writer))
-            except GpuaasError as error:
-                log.info("door_no_way", environment=str(self.admission.environment_id), error=error.message)
-            except (OSError, asyncssh.Error) as error:  # one side has gone
-                log.debug("door_way_ended", error=type(error).__name__)
-            finally:
-                writer.close()
+        task = asyncio.ensure_future(self._carried(port, reader, writer))
+        self.forwarded.add(task)
+        task.add_done_callback(self.forwarded.discard)
+        await asyncio.wait([task])
+
+    async def _carried(self, port: int, reader: Reader, writer: Writer) -> None:
+        try:
+            carry = await in_thread(self._carry, port)
+            await carry(cast("asyncio.StreamReader", reader), cast("asyncio.StreamWriter", writer))
+        except GpuaasError as error:
+            log.info("door_no_way", environment=str(self.admission.environment_id), error=error.message)
+        except (OSError, asyncssh.Error) as error:  # one side has gone
+            log.debug("door_way_ended", error=type(error).__name__)
+        finally:
+            writer.close()
 
     def _carry(self, port: int) -> Carry:
         site, spec = self._found()
@@ -209,15 +223,3 @@ class Visitor(asyncssh.SSHServer):
         if self.admission.verdict is not Verdict.ADMITTED:
             raise NotFound("the environment does not run: start it in the portal")
         return ways.found(self.admission.environment_id)
-
-    @contextmanager
-    def _working(self) -> Iterator[None]:
-        """What is ended with the connection."""
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("not in a task")
-        self.work.add(task)
-        try:
-            yield
-        finally:
-            self.work.discard(task)

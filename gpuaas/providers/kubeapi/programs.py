@@ -17,6 +17,7 @@ from gpuaas.providers.base import Size, Streams
 from gpuaas.providers.kubeapi.channels import V4, V5, frame_of, opened
 from gpuaas.providers.kubeapi.client import Api
 
+END_OF_INPUT = b"\x04"  # Ctrl-D
 INPUT, OUTPUT, ERRORS, STATUS, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 
 
@@ -33,7 +34,7 @@ async def run(
     }
     query = urlencode([*asked.items(), *(("command", word) for word in command)])
     async with opened(api, f"{path}/exec?{query}", [V5, V4]) as site:
-        sending = asyncio.create_task(_send(site, streams))
+        sending = asyncio.create_task(_send(site, streams, terminal=terminal))
         try:
             return await _receive(site, streams)
         finally:
@@ -41,14 +42,17 @@ async def run(
             await asyncio.gather(sending, return_exceptions=True)
 
 
-async def _send(site: ClientConnection, streams: Streams) -> None:
+async def _send(site: ClientConnection, streams: Streams, *, terminal: bool) -> None:
+    """A terminal is told of the end of its input as by a keyboard: if its stream ends, containerd ends its output, too."""
     while content := await streams.read():
         if isinstance(content, Size):
             size = json.dumps({"Width": content.columns, "Height": content.rows})
             await site.send(bytes([RESIZE]) + size.encode())
         else:
             await site.send(bytes([INPUT]) + content)
-    if site.subprotocol == V5:
+    if terminal:
+        await site.send(bytes([INPUT]) + END_OF_INPUT)
+    elif site.subprotocol == V5:
         await site.send(bytes([CLOSE, INPUT]))
 
 

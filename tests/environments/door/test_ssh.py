@@ -9,6 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from gpuaas.environments.door import process
 from gpuaas.environments.door.hostkey import host_key
 from gpuaas.environments.door.passes import Shown, Verdict, admissions_by_ssh
 from gpuaas.environments.models import Environment, SshKey
@@ -60,6 +61,22 @@ def test_a_command_runs_with_its_input_and_its_exit_code(
     assert (entry.actor, entry.ip) == (alice.username, "127.0.0.1")
     assert door.door.gate is not None
     until(lambda: not door.door.gate.inside, "nobody is in any more")  # type: ignore[union-attr]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_open_shell_is_use(alices: Laptop, lab: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "OPEN_SECONDS", 0)
+    shell = subprocess.Popen(
+        alices.command(lab.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        assert shell.stderr is not None
+        assert b"simulated" in shell.stderr.readline()
+        Environment.objects.filter(pk=lab.pk).update(last_used_at=None)
+        until(lambda: Environment.objects.get(pk=lab.pk).last_used_at, "it is noted that somebody is in")
+    finally:
+        shell.kill()
+        shell.communicate()
 
 
 @pytest.mark.django_db(transaction=True)
