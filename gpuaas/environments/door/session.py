@@ -1,6 +1,7 @@
 """A session of SSH: what somebody asked to run in an environment, and its streams, each side waiting for the other."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -9,14 +10,20 @@ import asyncssh
 from gpuaas.providers.base import Size
 
 WAITING_MOST = 1 << 20  # bytes that came and were not read yet
-# in the home, which survives, by the best shell of the image. $1: home, $2: kind of terminal, $3: command
-SHELL: Final = """export HOME="$1"; cd "$1" 2>/dev/null; if [ -n "$2" ]; then export TERM="$2"; fi
+# in the home, which survives, by the best shell of the image. $1: home, $2: kind of terminal, $3: command, $4: mark
+SHELL: Final = """export HOME="$1"; cd "$1" 2>/dev/null; if [ -n "$2" ]; then export TERM="$2" GPUAAS_SESSION="$4"; fi
 for SHELL in /bin/bash /bin/sh; do if [ -x "$SHELL" ]; then break; fi; done; export SHELL
 if [ -n "$3" ]; then exec "$SHELL" -c "$3"; else exec "$SHELL" -l; fi"""
 SFTP: Final = """export HOME="$1"; cd "$1" 2>/dev/null
 for each in /usr/lib/openssh /usr/libexec/openssh /usr/lib/ssh /usr/libexec /usr/lib
 do if [ -x "$each/sftp-server" ]; then exec "$each/sftp-server"; fi; done
 echo "gpuaas: this image has no sftp-server; tar and cat through ssh work with any image" >&2; exit 127"""
+
+# a terminal whose client has gone, which the site leaves open: its first process gets SIGHUP, and at its end the kernel sends that
+# to what runs in front. $1: mark
+HANG_UP: Final = """for each in /proc/[0-9]*; do
+if grep -q "GPUAAS_SESSION=$1" "$each/environ" 2>/dev/null && read -r _ _ _ _ _ session _ < "$each/stat"
+then if [ "/proc/$session" = "$each" ]; then kill -HUP "$session"; fi; fi; done"""
 
 
 class Session(asyncssh.SSHServerSession[bytes]):
@@ -35,6 +42,7 @@ class Session(asyncssh.SSHServerSession[bytes]):
         self._writable = asyncio.Event()
         self._writable.set()
         self._task: asyncio.Task[None] | None = None
+        self._mark = secrets.token_hex(8)
 
     @property
     def is_terminal(self) -> bool:
@@ -44,7 +52,11 @@ class Session(asyncssh.SSHServerSession[bytes]):
         """Of the program that is to be started."""
         if self._is_sftp:
             return ("/bin/sh", "-c", SFTP, "sh", home)
-        return ("/bin/sh", "-c", SHELL, "sh", home, self._terminal, self._asked)
+        return ("/bin/sh", "-c", SHELL, "sh", home, self._terminal, self._asked, self._mark)
+
+    def hang_up(self) -> tuple[str, ...]:
+        """The command that ends what runs in the terminal."""
+        return ("/bin/sh", "-c", HANG_UP, "sh", self._mark)
 
     # -- its streams -------------------------------------------------------------------------------------------------
 
@@ -126,3 +138,13 @@ class Session(asyncssh.SSHServerSession[bytes]):
             self.channel.exit(await self._serve(self) & 0xFF)
         except (OSError, asyncssh.Error):  # the client has gone
             self.channel.close()
+
+
+class Unread:
+    """Streams of a program without input, whose output nobody reads."""
+
+    async def read(self) -> bytes:
+        return b""
+
+    async def write(self, content: bytes, *, is_error: bool) -> None:
+        del content, is_error

@@ -21,7 +21,7 @@ from gpuaas.core.request import RequestInfo
 from gpuaas.environments.door import ways
 from gpuaas.environments.door.desk import LABEL, TRIES
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
-from gpuaas.environments.door.session import Session
+from gpuaas.environments.door.session import Session, Unread
 from gpuaas.environments.door.threads import in_thread
 from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Run
 
@@ -47,6 +47,8 @@ class Gate:
     rate: Rate = field(default_factory=Rate)
     strangers: set["Visitor"] = field(default_factory=set)
     inside: set["Visitor"] = field(default_factory=set)
+    # what is still done for those who have gone
+    after: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, address: tuple[str, int], key: str) -> None:
         """Until it is cancelled. key: the door's private one, in OpenSSH's format."""
@@ -182,6 +184,12 @@ class Visitor(asyncssh.SSHServer):
         """The exit code."""
         try:
             return await (await in_thread(self._program, session))(session)
+        except asyncio.CancelledError:
+            if session.is_terminal:
+                task = asyncio.create_task(self._hang_up(session))
+                self.gate.after.add(task)
+                task.add_done_callback(self.gate.after.discard)
+            raise
         except (OSError, asyncssh.Error):  # the client has gone
             raise
         except GpuaasError as error:
@@ -196,6 +204,16 @@ class Visitor(asyncssh.SSHServer):
     def _program(self, session: Session) -> Run:
         site, spec = self._found()
         return site.run(spec, session.command(spec.home), terminal=session.is_terminal)
+
+    async def _hang_up(self, session: Session) -> None:
+        def ending() -> Run:
+            site, spec = self._found()
+            return site.run(spec, session.hang_up(), terminal=False)
+
+        try:
+            await (await in_thread(ending))(Unread())
+        except (GpuaasError, DatabaseError, InterfaceError) as error:  # it is gone with its pod, or goes on
+            log.info("door_not_hung_up", error=type(error).__name__)
 
     async def _forward(self, port: int, reader: Reader, writer: Writer) -> None:
         task = asyncio.ensure_future(self._carried(port, reader, writer))

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from gpuaas.providers.base import Size, Streams
 
 PROMPT, END, ENTER = b"$ ", b"\x04", b"\r"
+ASKED = 6  # of the words with which the door starts a shell, what somebody typed
 
 
 async def run(place: str, command: Sequence[str], streams: Streams, *, terminal: bool) -> int:
-    """The exit code. The last word of `command` is what was asked for: `exit N` ends with that code, and what is asked for without
-    a terminal is written as an error."""
-    asked = command[-1] if command else ""
+    """The exit code. `exit N` ends with that code, and what else is asked for without a terminal is written as an error."""
+    asked = command[ASKED] if len(command) > ASKED else ""
     told = f"This site is simulated: nothing runs in {place}."
     if terminal and not asked:
         return await _repeat(f"{told} It repeats each line until `exit`.", streams)
