@@ -162,7 +162,9 @@ CLIENTS = {
     "gpuaas/environments/activity.py": "socketpair",  # what leads on is the driver's way, as the door's
     "gpuaas/environments/door/process.py": "AF_UNIX",  # where Envoy asks
     "gpuaas/providers/kubeapi/client.py": "pools_guard",
-    "gpuaas/providers/kubeapi/forward.py": "addresses_of",
+    "gpuaas/providers/kubeapi/channels.py": "addresses_of",
+    "gpuaas/providers/kubeapi/forward.py": "opened",  # the types of what channels.py opens
+    "gpuaas/providers/kubeapi/programs.py": "opened",
     "gpuaas/providers/openstack/client.py": "session_guard",
     "gpuaas/providers/sandbox/rooms.py": "ServerProtocol",  # it is asked
     "gpuaas/providers/openstack/dry_run.py": "Reading",  # calls through another's

@@ -18,6 +18,7 @@ ALLOWED = re.compile(
 )
 EACH = re.compile(r"\s+(?:AND|OR)\s+|,\s+|[()]")
 REASONS = {
+    "asyncssh": "of its two we take the EPL 2.0, which asks for its own files alone, unchanged as they are (decision 0119)",
     "pyphen": "its authors offer three, of which we take the LGPL",
     "python-dateutil": "Apache-2.0 or BSD-3-Clause, by its file LICENSE",
 }

@@ -9,6 +9,7 @@ from tests.architecture.test_house import ROOT, sources
 SEALS = {
     "gpuaas/catalog/services/sites.py": {"credentials"},
     "gpuaas/clusters/spec.py": {"seed"},
+    "gpuaas/environments/door/hostkey.py": {"secret"},
     "gpuaas/jobs/services/credentials.py": {"secret"},
     "gpuaas/workspaces/machines/services.py": {"cloud_init"},
     "tenants/adapter.py": {"data:secret", "data:seed"},
