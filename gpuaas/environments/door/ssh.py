@@ -26,8 +26,8 @@ from gpuaas.environments.door.threads import in_thread
 from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Run
 
 log = structlog.get_logger(__name__)
-# at once: connections of which it is not known whose they are, and what one person asks for by one connection
-STRANGERS_MOST, CHANNELS_MOST = 200, 50
+# at once: connections of which it is not known whose they are, of all and of one network; and what is asked for by one connection
+STRANGERS_MOST, OF_NETWORK_MOST, CHANNELS_MOST = 400, 50, 50
 LOGIN_SECONDS, ALIVE_SECONDS = 30, 60
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FAILED = 255  # as `ssh` ends where the connection fails
@@ -94,6 +94,7 @@ class Visitor(asyncssh.SSHServer):
     person's."""
 
     connection: asyncssh.SSHServerConnection
+    network: str
     shown: Shown
     admission: Admission
 
@@ -104,7 +105,9 @@ class Visitor(asyncssh.SSHServer):
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self.connection = conn
-        if len(self.gate.strangers) >= STRANGERS_MOST:
+        self.network = RequestInfo(ip=self._address()).network
+        near = sum(each.network == self.network for each in self.gate.strangers)
+        if len(self.gate.strangers) >= STRANGERS_MOST or near >= OF_NETWORK_MOST:
             conn.abort()
         else:
             self.gate.strangers.add(self)
@@ -126,7 +129,7 @@ class Visitor(asyncssh.SSHServer):
         cancels the one before, so that the last answer is about the key that was accepted."""
         if not LABEL.fullmatch(username):
             return False
-        caller = f"ssh {RequestInfo(ip=self._address()).network}"
+        caller = f"ssh {self.network}"
         if self.gate.rate.seconds_to_wait(caller, most=TRIES):
             return False
         shown = Shown(username, key.get_fingerprint())

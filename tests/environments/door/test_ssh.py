@@ -1,5 +1,6 @@
 """The door's way in by SSH, asked by the real client of OpenSSH: who gets in, what runs, and who is cut off."""
 
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from gpuaas.environments.door import process
+from gpuaas.environments.door import process, ssh
 from gpuaas.environments.door.hostkey import host_key
 from gpuaas.environments.door.passes import Shown, Verdict, admissions_by_ssh
 from gpuaas.environments.models import Environment, SshKey
@@ -59,8 +60,9 @@ def test_a_command_runs_with_its_input_and_its_exit_code(
     assert lab.last_used_at is not None
     entry = AuditEntry.objects.filter(action="environment.open").latest("at")
     assert (entry.actor, entry.ip) == (alice.username, "127.0.0.1")
-    assert door.door.gate is not None
-    until(lambda: not door.door.gate.inside, "nobody is in any more")  # type: ignore[union-attr]
+    gate = door.door.gate
+    assert gate is not None
+    until(lambda: not gate.inside, "nobody is in any more")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -111,6 +113,40 @@ def test_strangers_stay_outside(
         for asked in (laptop.asks(name, "id"),)
     }
     assert answers == {(255, b"it@127.0.0.1: Permission denied (publickey).\r\n")}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_those_who_say_nothing_do_not_keep_others_out(
+    alices: Laptop, lab: Environment, door: Running
+) -> None:
+    """Of one network so many may wait, and the next ones are ended."""
+    gate = door.door.gate
+    assert gate is not None
+    silent = [
+        socket.create_connection(("127.0.0.1", alices.port), 20) for _ in range(ssh.OF_NETWORK_MOST + 5)
+    ]
+    try:
+        until(lambda: len(gate.strangers) == ssh.OF_NETWORK_MOST, "as many wait as may")
+        assert alices.asks(lab.label or "", "id").returncode == 255
+    finally:
+        for each in silent:
+            each.close()
+    until(lambda: not gate.strangers, "they have gone")
+    assert alices.asks(lab.label or "", "id").returncode == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_guesses_are_counted(
+    alices: Laptop, lab: Environment, ssh_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of keys that open nothing; those that do are never slowed by them, as they are given back."""
+    monkeypatch.setattr(ssh, "TRIES", 3)
+    label, nobodys = lab.label or "", laptop_of(None, ssh_port, tmp_path / "nobody")
+    for _ in range(5):
+        assert alices.asks(label, "exit 0").returncode == 0
+    for _ in range(3):
+        assert nobodys.asks(label, "exit 0").returncode == 255
+    assert alices.asks(label, "exit 0").returncode == 255, "of the same network"
 
 
 @pytest.mark.django_db(transaction=True)
