@@ -30,7 +30,7 @@ def compose() -> dict[str, Any]:
 def variables_that_are_read() -> set[str]:
     places = [
         ROOT / "tenants/signin.py",
-        *(ROOT / f"gpuaas/settings/{name}.py" for name in ("base", "production")),
+        *(ROOT / f"gpuaas/settings/{name}.py" for name in ("base", "door", "production")),
     ]
     return {name for path in places for name in READ.findall(path.read_text(encoding="utf-8"))}
 

@@ -38,6 +38,7 @@ EVERYTHING: Values = {
         "GPUAAS_GPU_SAMPLES_DAYS": 7,
         "GPUAAS_GPU_HOURS_DAYS": 800,
         "GPUAAS_API_PER_MINUTE": 600,
+        "GPUAAS_MOVER_IMAGE": "registry.example:5000/rclone:1",
         "GPUAAS_DATABASE_POOL": 20,
         "GPUAAS_MAIL_FROM": "GPUs <gpu@example.org>",
         "GPUAAS_CSRF_TRUSTED_ORIGINS": "https://gpu.example.org",

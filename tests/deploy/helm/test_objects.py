@@ -167,8 +167,9 @@ def test_web_pods_trust_whom_the_values_name(helm: Helm) -> None:
 
 
 def variables_read() -> set[str]:
-    places = ("gpuaas/settings/base.py", "gpuaas/settings/production.py", "tenants/signin.py")
-    return {name for place in places for name in READ.findall((ROOT / place).read_text("utf-8"))}
+    settings = (ROOT / f"gpuaas/settings/{name}.py" for name in ("base", "door", "production"))
+    places = (*settings, ROOT / "tenants/signin.py")
+    return {name for place in places for name in READ.findall(place.read_text("utf-8"))}
 
 
 @pytest.mark.parametrize("case", ["default", "trial", "everything"])
