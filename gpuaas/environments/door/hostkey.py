@@ -15,10 +15,13 @@ from gpuaas.environments.models import SshKey
 
 def host_key() -> str:
     """The private key, in OpenSSH's format. Made where there is none; of two doors that begin at once, both get the same."""
+    if not SshKey.objects.exists():
+        SshKey.objects.bulk_create([_made()], ignore_conflicts=True)
+    return str(decrypt_json(SshKey.objects.get().secret)["key"])
+
+
+def _made() -> SshKey:
     key = Ed25519PrivateKey.generate()
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-    if not SshKey.objects.exists():
-        made = SshKey(secret=encrypt_json({"key": secret}), public=public, created_at=clock.now())
-        SshKey.objects.bulk_create([made], ignore_conflicts=True)
-    return str(decrypt_json(SshKey.objects.get().secret)["key"])
+    return SshKey(secret=encrypt_json({"key": secret}), public=public, created_at=clock.now())

@@ -6,13 +6,14 @@ ask for (`Environments.run`), so nothing of the portal is in the pod.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 import asyncssh
 import structlog
+from asyncssh.stream import SSHServerStreamSession
 from django.db import DatabaseError, InterfaceError
 
 from gpuaas.core.errors import GpuaasError, NotFound
@@ -20,10 +21,11 @@ from gpuaas.core.rate import Rate
 from gpuaas.core.request import RequestInfo
 from gpuaas.environments.door import ways
 from gpuaas.environments.door.desk import LABEL, TRIES
+from gpuaas.environments.door.files import Files
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
-from gpuaas.environments.door.session import Session, Unread
+from gpuaas.environments.door.session import Session, Unread, at_home
 from gpuaas.environments.door.threads import in_thread
-from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Run
+from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Streams
 
 log = structlog.get_logger(__name__)
 # at once: connections of which it is not known whose they are, of all and of one network; and what is asked for by one connection
@@ -47,8 +49,6 @@ class Gate:
     rate: Rate = field(default_factory=Rate)
     strangers: set["Visitor"] = field(default_factory=set)
     inside: set["Visitor"] = field(default_factory=set)
-    # what is still done for those who have gone
-    after: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, address: tuple[str, int], key: str) -> None:
         """Until it is cancelled. key: the door's private one, in OpenSSH's format."""
@@ -59,6 +59,7 @@ class Gate:
             server_factory=partial(Visitor, self),
             server_version="gpuaas",
             encoding=None,
+            line_editor=False,
             compression_algs=["none"],
             password_auth=False,
             kbdint_auth=False,
@@ -89,6 +90,24 @@ class Gate:
         return {each.shown.label for each in self.inside}
 
 
+class _Counted(SSHServerStreamSession[bytes]):
+    """With sftp by version 3 of its protocol, which OpenSSH speaks."""
+
+    def __init__(
+        self,
+        among: set["_Counted"],
+        serve: Callable[[Reader, Writer, Writer], Awaitable[None]],
+        files: Callable[[Any], asyncssh.SFTPServer],
+    ) -> None:
+        super().__init__(serve, files, 3)
+        self._among = among
+        among.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._among.discard(self)
+        super().connection_lost(exc)
+
+
 class Visitor(asyncssh.SSHServer):
     """One connection. admission: what the newest key that was shown is worth; once it is known whose the connection is, that
     person's."""
@@ -100,7 +119,7 @@ class Visitor(asyncssh.SSHServer):
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
-        self.sessions: set[Session] = set()
+        self.sessions: set[_Counted] = set()
         self.forwarded: set[asyncio.Task[Any]] = set()
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
@@ -161,11 +180,9 @@ class Visitor(asyncssh.SSHServer):
 
     # -- what they ask for -------------------------------------------------------------------------------------------
 
-    def session_requested(self) -> Session:
+    def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
         self._room_require()
-        session = Session(self._serve, self.sessions.discard)
-        self.sessions.add(session)
-        return session
+        return _Counted(self.sessions, self._serve, lambda channel: Files(channel, self._script))
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
@@ -183,38 +200,46 @@ class Visitor(asyncssh.SSHServer):
         if len(self.sessions) + len(self.forwarded) >= CHANNELS_MOST:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, "too many at once")
 
-    async def _serve(self, session: Session) -> int:
+    async def _serve(self, stdin: Reader, stdout: Writer, stderr: Writer) -> None:
+        session = Session(stdin, stdout, stderr)
+        work = asyncio.ensure_future(self._worked(session))
+        gone = asyncio.ensure_future(session.channel.wait_closed())
+        await asyncio.wait([work, gone], return_when=asyncio.FIRST_COMPLETED)
+        gone.cancel()
+        if work.done():
+            session.channel.exit(work.result() & 0xFF)
+            return
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        if session.is_terminal:
+            await self._hang_up(session)
+
+    async def _worked(self, session: Session) -> int:
         """The exit code."""
         try:
-            return await (await in_thread(self._program, session))(session)
-        except asyncio.CancelledError:
-            if session.is_terminal:
-                task = asyncio.create_task(self._hang_up(session))
-                self.gate.after.add(task)
-                task.add_done_callback(self.gate.after.discard)
-            raise
-        except (OSError, asyncssh.Error):  # the client has gone
-            raise
+            site, spec = await in_thread(self._found)
+            command = session.command(spec.home)
+            return await (await in_thread(site.run, spec, command, terminal=session.is_terminal))(session)
         except GpuaasError as error:
             log.info("door_not_run", environment=str(self.admission.environment_id), error=error.message)
             words = error.message
+        except (OSError, asyncssh.Error):  # the client has gone
+            return FAILED
         except Exception as error:  # noqa: BLE001  the database is away, or worse: whoever waits is told
             log.warning("door_failed", error=type(error).__name__)
             words = "the portal could not start it: try again"
         await session.write(f"gpuaas: {words}\r\n".encode(), is_error=True)
         return FAILED
 
-    def _program(self, session: Session) -> Run:
-        site, spec = self._found()
-        return site.run(spec, session.command(spec.home), terminal=session.is_terminal)
+    async def _script(self, script: str, words: Sequence[str], streams: Streams) -> int:
+        site, spec = await in_thread(self._found)
+        run = await in_thread(site.run, spec, at_home(spec.home, script, words), terminal=False)
+        return await run(streams)
 
     async def _hang_up(self, session: Session) -> None:
-        def ending() -> Run:
-            site, spec = self._found()
-            return site.run(spec, session.hang_up(), terminal=False)
-
         try:
-            await (await in_thread(ending))(Unread())
+            site, spec = await in_thread(self._found)
+            await (await in_thread(site.run, spec, session.hang_up(), terminal=False))(Unread())
         except (GpuaasError, DatabaseError, InterfaceError) as error:  # it is gone with its pod, or goes on
             log.info("door_not_hung_up", error=type(error).__name__)
 

@@ -16,6 +16,7 @@ from gpuaas.providers.reach import addresses_of
 
 V4, V5 = Subprotocol("v4.channel.k8s.io"), Subprotocol("v5.channel.k8s.io")
 CHUNK = 1 << 16
+FRAME = 1 << 15
 ALIVE_SECONDS = 30  # what balances load in front of a site ends connections on which nothing is said
 
 
@@ -47,6 +48,12 @@ async def opened(api: Api, path: str, protocols: Sequence[Subprotocol]) -> Async
         raise Unavailable("the site ended the connection to the pod") from error
     except (OSError, TimeoutError) as error:
         raise Unavailable(f"the site's API server does not answer: {error}") from error
+
+
+async def send(site: ClientConnection, channel: int, content: bytes) -> None:
+    """In frames of the size that kubectl sends: of longer ones a part can be lost on the way."""
+    for at in range(0, len(content), FRAME):
+        await site.send(bytes([channel]) + content[at : at + FRAME])
 
 
 def frame_of(message: bytes | str) -> tuple[int, bytes]:

@@ -7,7 +7,7 @@ import asyncio
 from websockets.asyncio.client import ClientConnection
 
 from gpuaas.core.errors import NotFound
-from gpuaas.providers.kubeapi.channels import CHUNK, V4, frame_of, opened
+from gpuaas.providers.kubeapi.channels import CHUNK, V4, frame_of, opened, send
 from gpuaas.providers.kubeapi.client import Api
 
 DATA, ERROR = 0, 1
@@ -36,7 +36,7 @@ async def _carry(site: ClientConnection, reader: asyncio.StreamReader, writer: a
 
 async def _there(site: ClientConnection, reader: asyncio.StreamReader) -> None:
     while chunk := await reader.read(CHUNK):
-        await site.send(bytes([DATA]) + chunk)
+        await send(site, DATA, chunk)
 
 
 async def _back(site: ClientConnection, writer: asyncio.StreamWriter) -> None:

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection
 
 from gpuaas.core.errors import NotFound, Unavailable
 from gpuaas.providers.base import Size, Streams
-from gpuaas.providers.kubeapi.channels import V4, V5, frame_of, opened
+from gpuaas.providers.kubeapi.channels import V4, V5, frame_of, opened, send
 from gpuaas.providers.kubeapi.client import Api
 
 END_OF_INPUT = b"\x04"  # Ctrl-D
@@ -32,7 +32,7 @@ async def run(
         "stderr": "false" if terminal else "true",
         "tty": "true" if terminal else "false",
     }
-    query = urlencode([*asked.items(), *(("command", word) for word in command)])
+    query = urlencode([*asked.items(), *(("command", word) for word in command)], errors="surrogateescape")
     async with opened(api, f"{path}/exec?{query}", [V5, V4]) as site:
         sending = asyncio.create_task(_send(site, streams, terminal=terminal))
         try:
@@ -49,7 +49,7 @@ async def _send(site: ClientConnection, streams: Streams, *, terminal: bool) -> 
             size = json.dumps({"Width": content.columns, "Height": content.rows})
             await site.send(bytes([RESIZE]) + size.encode())
         else:
-            await site.send(bytes([INPUT]) + content)
+            await send(site, INPUT, content)
     if terminal:
         await site.send(bytes([INPUT]) + END_OF_INPUT)
     elif site.subprotocol == V5:

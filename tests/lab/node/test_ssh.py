@@ -52,9 +52,7 @@ def test_a_shell_in_a_pod_that_runs(
         files(laptop, label)
         terminal(laptop, label, place, unused.external_name)
         ports(laptop, label)
-        sftp = laptop.asks(label, "sftp", options=("-s",))
-        assert sftp.returncode == 127
-        assert b"this image has no sftp-server" in sftp.stderr
+        copies(laptop, label, tmp_path)
 
 
 def files(laptop: Laptop, label: str) -> None:
@@ -64,6 +62,22 @@ def files(laptop: Laptop, label: str) -> None:
         hashlib.sha256(content).hexdigest()
     )
     assert laptop.asks(label, "cat sent").stdout == content
+    for command in ("cat > alone", "exec cat 1<> alone"):
+        assert laptop.asks(label, f"rm -f alone; {command}", given=content).returncode == 0
+        assert laptop.asks(label, "cat alone").stdout == content, "of a program that has closed its output"
+
+
+def copies(laptop: Laptop, label: str, folder: Path) -> None:
+    """By scp, with an image that has no program for it."""
+    (folder / "tree/deep er").mkdir(parents=True)
+    (folder / "tree/deep er/-f").write_bytes(os.urandom(700_000))
+    options = laptop.command("", options=())[1:-1]
+    options[options.index("-p")] = "-P"
+    for words in (["-r", "tree", f"{label}@127.0.0.1:"], ["-r", f"{label}@127.0.0.1:tree", "again"]):
+        subprocess.run(
+            ["scp", "-p", *options, *words], cwd=folder, check=True, capture_output=True, timeout=120
+        )
+    assert (folder / "again/deep er/-f").read_bytes() == (folder / "tree/deep er/-f").read_bytes()
 
 
 def terminal(laptop: Laptop, label: str, place: Place, pod: str) -> None:
