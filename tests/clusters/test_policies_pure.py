@@ -217,6 +217,13 @@ def test_what_the_kinds_want() -> None:
     assert wanted(GpuUse({"target_percent": 50}), Signals(START, 8), pool) == 4
     assert wanted(GpuUse({"target_percent": 100}), Signals(START, 8, 1, 1), pool) == 3
     assert wanted(GpuUse({"target_percent": 80}), Signals(START, 0, 1, 1), replace(pool, count=0)) == 1
+    sick = Signals(START, 2, 2, 1, unhealthy=1)
+    told = PendingPods({"spare_workers": 0}).decide(sick, replace(pool, gpus=2), START, {})
+    assert (told.count, told.reason) == (
+        3,
+        "2 GPUs are used and 2 are requested, and 1 unhealthy worker accepts no work",
+    )
+    assert wanted(JobQueue({"jobs_per_worker": 1}), sick, replace(pool, gpus=2)) == 3
 
 
 FLOOR = {"hours": ["Mon-Fri 08:00-18:00 3", "Mon 08:00-09:00 4"], "time_zone": "Europe/Berlin"}

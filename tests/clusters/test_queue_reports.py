@@ -213,7 +213,11 @@ somebodys-9    idle           none
 NOTHING = {"used_gpus": 0, "pending_gpus": 0, "queued": 0}
 WORKERS: dict[str, dict[str, Any]] = {
     "small": {"least": 2, "busy": [1], "unhealthy": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
-    "big": {"least": 12, "busy": [2, 10, 12], "unhealthy": []},
+    "big": {
+        "least": 12,
+        "busy": [2, 10, 12],
+        "unhealthy": [{"number": 1, "reason": "Not responding"}, {"number": 2, "reason": "disk is sick"}],
+    },
 }
 
 
@@ -251,6 +255,23 @@ def test_the_head_drains_what_is_to_go_and_forgets_what_is_gone(tmp_path: Path) 
     ]
 
 
+def test_a_queue_beyond_all_bounds_is_told_up_to_them(tmp_path: Path) -> None:
+    """Each task of an array counts; the portal takes numbers up to a million."""
+    line = (
+        "PD                  big                  cpu=1,mem=1G,node=1,billing=1,gres/gpu=400000 Resources\n"
+    )
+    found, _ = queue_run(tmp_path, line * 4, {})
+    assert (found["big"]["pending_gpus"], found["big"]["queued"]) == (1_000_000, 4)
+
+
+def test_people_are_let_in_and_shut_out_though_the_portal_refuses_the_queue(tmp_path: Path) -> None:
+    refuses = "if grep --quiet '\"pools\"'; then exit 22; fi"
+    with pytest.raises(subprocess.CalledProcessError):
+        queue_run(tmp_path, "", {"logins": "these"}, refuses=refuses)
+    assert json.loads((tmp_path / "logins").read_text()) == {"logins": "these"}
+    assert not (tmp_path / "done").read_text(), "of workers it knows nothing"
+
+
 @pytest.mark.parametrize("since", ["", "2026-01-02"])
 def test_days_are_told_until_the_portal_has_accepted_them(since: str, tmp_path: Path) -> None:
     kept = tmp_path / "etc/gpuaas/usage.since"
@@ -275,7 +296,7 @@ def test_a_slurm_without_its_accounting_loses_no_day(tmp_path: Path) -> None:
 
 
 def queue_run(
-    tmp_path: Path, jobs: str, answer: dict[str, Any], *, usage: str = "exit 1"
+    tmp_path: Path, jobs: str, answer: dict[str, Any], *, usage: str = "exit 1", refuses: str = ":"
 ) -> tuple[dict[str, Any], list[str]]:
     """What the head tells, by pool, and what it then does to its workers."""
     made = spec(ClusterKind.SLURM)
@@ -290,8 +311,8 @@ def queue_run(
         "squeue": f"cat {tmp_path}/jobs",
         "sinfo": f"cat {tmp_path}/workers",
         "scontrol": f'echo "$@" >> {tmp_path}/done',
-        "curl": f"cat > {tmp_path}/told; cat {tmp_path}/answer",
-        "gpuaas-logins": "cat > /dev/null",
+        "curl": f"cat > {tmp_path}/told; ({refuses}) < {tmp_path}/told || exit; cat {tmp_path}/answer",
+        "gpuaas-logins": f"cat > {tmp_path}/logins",
         "gpuaas-usage": f'echo "$TZ $*" >> {tmp_path}/days; {usage}',
     }
     for name, words in does.items():

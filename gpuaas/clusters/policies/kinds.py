@@ -40,6 +40,13 @@ def per(amount: int, each: int) -> int:
     return -(-amount // each)
 
 
+def _beside(signals: Signals) -> str:
+    """Workers that others have to stand in for, in words."""
+    if not signals.unhealthy:
+        return ""
+    return f", and {signals.unhealthy} unhealthy {'worker accepts' if signals.unhealthy == 1 else 'workers accept'} no work"
+
+
 class PendingPods:
     """As many workers as running and waiting work needs."""
 
@@ -65,9 +72,10 @@ class PendingPods:
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del memory
-        wanted = per(signals.demand_gpus, pool.gpus) + self.spare
+        wanted = per(signals.demand_gpus, pool.gpus) + self.spare + signals.unhealthy
         words = f"{signals.used_gpus} GPUs are used and {signals.pending_gpus} are requested"
         words = f"{words}, plus {self.spare} spare workers" if self.spare else words
+        words += _beside(signals)
         return self.floor.under(wanted, words, now)
 
 
@@ -97,8 +105,8 @@ class JobQueue:
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del memory
-        wanted = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs)
-        words = f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used"
+        wanted = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs) + signals.unhealthy
+        words = f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used{_beside(signals)}"
         return self.floor.under(wanted, words, now)
 
 

@@ -105,7 +105,8 @@ def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
     if mine is None:
         return Signals(whole_second(clock.now()))
     counted = (mine.used_gpus, mine.pending_gpus, mine.queued)
-    return Signals(whole_second(clock.now()), *counted, least=mine.least, drain=mine.drain)
+    sick = len(mine.unhealthy)
+    return Signals(whole_second(clock.now()), *counted, least=mine.least, drain=mine.drain, unhealthy=sick)
 
 
 @transaction.atomic

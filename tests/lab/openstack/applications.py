@@ -31,7 +31,7 @@ printf %s {shlex.quote(PROGRAM)} > /home/apps/total/total
 chmod 755 /home/apps/total/total
 printf '#%%Module\nprepend-path PATH /home/apps/total\n' > /home/apps/modules/total/1.0
 """
-LOAD = "bash -lc 'module load total/1.0 && srun --nodes=2 --ntasks-per-node=1 --gpus-per-node=1 total'"
+LOAD = "bash -lc 'module use /home/apps/modules && module load total/1.0 && srun --nodes=2 --ntasks-per-node=1 --gpus-per-node=1 total'"
 TAKE_AWAY = "rm --recursive --force /home/apps/total"
 
 

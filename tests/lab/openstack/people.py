@@ -16,7 +16,7 @@ from tenants.services.members import project_member_remove
 from tests.lab.fixtures import until
 
 OUT = 180  # seconds: a minute is promised, of a machine that is not as busy
-SEEN = "srun --gres=gpu:1 sh -c 'id -un; id -u; pwd; echo $SLURM_GPUS_ON_NODE; touch /home/shared/$(id -un)'"
+SEEN = "srun --nodes=2 --gres=gpu:1 sh -c 'id -un; id -u; pwd; echo $SLURM_GPUS_ON_NODE; touch /home/shared/$(id -un)'"
 
 
 class Head(Protocol):
@@ -43,7 +43,8 @@ def members_work_as_themselves(head: Head, row: Cluster, bob: Actor, carol: Acto
         done = enters(head, access, SEEN)
         assert done.returncode == 0, done.stdout + done.stderr
         home = f"/home/{actor.name}"
-        assert done.stdout.split() == [actor.name, str(20_001 + number), home, "1"]
+        of_each = [actor.name, str(20_001 + number), home, "1"]
+        assert sorted(done.stdout.split()) == sorted(of_each * 2), "two machines, each with a GPU of theirs"
     account = [
         "sacct",
         "--allusers",
@@ -55,10 +56,10 @@ def members_work_as_themselves(head: Head, row: Cluster, bob: Actor, carol: Acto
 
     def seen() -> set[tuple[str, str, bool]]:
         rows = [line.split("|") for line in head.lines(*account)]
-        return {(name, user, "gres/gpu=1" in tres) for name, user, tres in rows}
+        return {(name, user, "gres/gpu=2" in tres) for name, user, tres in rows}
 
     wanted = {(row.project.slug, "bob", True), (row.project.slug, "carol", True)}
-    until(lambda: wanted <= seen(), "sacct names both, with a GPU each")
+    until(lambda: wanted <= seen(), "sacct names both, with two GPUs each")
     limit = ("sacctmgr", "--noheader", "--parsable2", "list", "associations", "format=account,user,grptres")
     assert f"{row.project.slug}||gres/gpu=4" in head.lines(*limit), "the project may use what the cluster has"
 

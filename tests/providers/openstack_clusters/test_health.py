@@ -15,6 +15,7 @@ TWO = "GPU 0: one\nGPU 1: two\n"
 WELL = {
     "nvidia-smi": f"printf '{TWO}'".replace("\n", "\\n"),
     "findmnt": "echo /home",
+    "mount": "exit 32",
     "stat": ":",
     "curl": "date --utc '+Date: %a, %d %b %Y %T GMT'",
 }
@@ -71,6 +72,13 @@ def test_what_is_wrong_drains_it_and_what_is_mended_lets_it_work_again(
     assert Worker(tmp_path, "drained*", f"unhealthy: {words}").check() == [
         "update nodename={0}-big-1 state=resume"
     ]
+
+
+def test_a_home_that_came_late_is_mounted(tmp_path: Path) -> None:
+    """As after an outage of head and worker, of which the worker came back first."""
+    late = {"findmnt": "exit 1", "mount": f'echo "$@" > {tmp_path}/mounted'}
+    assert Worker(tmp_path, does=late).check() == []
+    assert (tmp_path / "mounted").read_text() == "/home\n"
 
 
 @pytest.mark.parametrize("reason", ["gpuaas", "the fan is loud", "none"])

@@ -200,6 +200,31 @@ def test_a_slurm_that_does_not_answer_keeps_nobody_in(machine: Machine, broken: 
     assert machine.told == ["alice"]
 
 
+def test_all_of_a_session_is_ended_at_once(machine: Machine) -> None:
+    """Programs that fork faster than they are looked for end, too."""
+    machine.run(BOB)
+    session = machine.root / "sys/fs/cgroup/user.slice/user-20002.slice"
+    session.mkdir(parents=True)
+    machine.run(BOB_OUT)
+    assert (session / "cgroup.kill").read_text() == "1"
+
+
+def test_a_disk_that_takes_no_files_keeps_nobody_in(machine: Machine) -> None:
+    machine.run(BOB)
+    (machine.root / "var/lib/extrausers/.shadow.half").mkdir()
+    assert machine.run(BOB_OUT) != 0
+    assert machine.principals == []
+    assert machine.done == ["pkill --signal KILL --uid 20002"]
+
+
+def test_a_home_that_cannot_be_made_keeps_nobody_in(machine: Machine) -> None:
+    machine.run(BOB)
+    machine.says |= {"chown": "!", "squeue": "bob R\n"}
+    assert machine.run(ALICE, BOB_OUT) != 0
+    assert "scancel --user=bob" in machine.done
+    assert machine.told == ["bob"], "what was told before"
+
+
 def test_what_the_system_uses_is_not_taken(machine: Machine) -> None:
     wrong: Sequence[Mapping[str, Any]] = [
         {"name": "mysql", "uid": 20003, "admitted": True},

@@ -270,14 +270,6 @@ def test_logins_are_looked_up_beside_the_systems_own_accounts(of_pool: bool, tmp
     assert links == (published if of_pool else {})
 
 
-@pytest.mark.parametrize("of_pool", [False, True])
-def test_members_applications_are_known_to_module_on_every_machine(of_pool: bool, tmp_path: Path) -> None:
-    boot(tmp_path, S, of_pool)
-    again = f". {tmp_path}/etc/gpuaas/node.env; . {tmp_path}/etc/gpuaas/stages.sh; applications_known"
-    subprocess.run(["bash", "-euc", again], check=True)
-    assert (tmp_path / "etc/environment-modules/modulespath").read_text() == "/home/apps/modules\n"
-
-
 def test_slurm_loads_pmix_by_the_name_that_it_knows(tmp_path: Path) -> None:
     """Debian's libpmix2 has libpmix.so.2 only, its Slurm asks for libpmix.so."""
     there = tmp_path / "usr/lib/x86_64-linux-gnu/pmix2/lib"

@@ -337,6 +337,11 @@ def _slurm_files(guest: Guest) -> list[File]:
         _file(f"{ETC}/gres.conf", slurm.gres_conf(guest.spec), "0644"),
         _file(f"{ETC}/cgroup.conf", slurm.CGROUP_CONF, "0644"),
         _file(f"{ETC}/slurmdbd.conf", slurm.SLURMDBD_CONF),
+        *(
+            _file(f"/etc/systemd/system/{unit}.service.d/gpuaas.conf", slurm.HEAD_UNIT, "0644")
+            for unit in ("slurmctld", "slurmdbd")
+        ),
+        _file("/etc/systemd/system/user.slice.d/gpuaas.conf", slurm.SESSIONS_SLICE, "0644"),
         _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
         _file(f"{BIN}/gpuaas-logins", (HERE.parent / "slurm_logins.py").read_text(), "0700"),
         _file(f"{BIN}/gpuaas-usage", (HERE.parent / "slurm_usage.py").read_text(), "0700"),

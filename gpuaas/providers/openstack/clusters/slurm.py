@@ -26,6 +26,10 @@ SLURMD_UNIT = (
     "[Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=5\n"
 )
 
+# members work on the head, too: their sessions together leave room for what the cluster needs there, and that comes up again
+SESSIONS_SLICE = "[Slice]\nMemoryMax=60%\nTasksMax=60%\n"
+HEAD_UNIT = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=5\n"
+
 
 def gpu_type(flavor: FlavorAmount) -> str:
     """The type that jobs request, as in --gpus=h100:2: the alias of the cards, or else their product."""

@@ -127,6 +127,7 @@ class Head:
         self._users = root / "var/lib/extrausers"
         self._principals = root / "etc/ssh/gpuaas_principals"
         self._homes = root / "home"
+        self._sessions = root / "sys/fs/cgroup/user.slice"
 
     def there(self) -> dict[str, int]:
         path = self._users / "passwd"
@@ -139,15 +140,25 @@ class Head:
         return {line.partition(":")[0] for text in said for line in text.splitlines()}
 
     def shut(self, logins: Sequence[Login]) -> None:
-        """Without its principal no certificate opens a login, and without the account nothing else does. What runs is ended."""
+        """Without its principal no certificate opens a login, and without the account nothing else does. What runs is ended, also if
+        the disk takes no files: all processes of a session at once, where the kernel can, so that none gets away by forking."""
         admitted = {one.name for one in logins if one.admitted}
         for path in self._principals.glob("*"):
             if path.name not in admitted:
                 path.unlink()
-        for name, text in databases(logins).items():
-            replace(self._users / name, text, OWNER if name == "shadow" else WORLD)
-        if gone := ",".join(str(one.uid) for one in logins if not one.admitted):
-            subprocess.run(["pkill", "--signal", "KILL", "--uid", gone], check=False)  # 1: there was nothing
+        try:
+            for name, text in databases(logins).items():
+                replace(self._users / name, text, OWNER if name == "shadow" else WORLD)
+        finally:
+            self._end([one.uid for one in logins if not one.admitted])
+
+    def _end(self, gone: Sequence[int]) -> None:
+        for uid in gone:
+            with suppress(OSError):  # there is no session
+                (self._sessions / f"user-{uid}.slice/cgroup.kill").write_text("1")
+        if gone:
+            uids = ",".join(map(str, gone))
+            subprocess.run(["pkill", "--signal", "KILL", "--uid", uids], check=False)  # 1: there was nothing
 
     def open(self, logins: Sequence[Login]) -> None:
         """Workers look at the published files before anybody can start a job there."""
@@ -237,17 +248,19 @@ def main(head: Head, cluster: str, answer: Mapping[str, Any], *, cancel: bool) -
         return 0
     logins = logins_merge(orders["logins"], head.there(), head.foreign())
     head.shut(logins)
-    head.open(logins)
     inside = [one for one in logins if one.admitted]
-    # a new login is reported as ready once Slurm knows it
-    known = head.reported()
-    head.report([one for one in inside if one.name in known])
-    if account := orders["account"]:
-        gpus = sum(one["gpus"] * one["machines"] for one in answer["pools"])
-        try:
-            head.account(cluster, account, gpus, logins)
-        finally:
-            head.jobs_end(logins, running=cancel)
+    try:
+        head.open(logins)
+        # a new login is reported as ready once Slurm knows it
+        known = head.reported()
+        head.report([one for one in inside if one.name in known])
+    finally:
+        if account := orders["account"]:
+            gpus = sum(one["gpus"] * one["machines"] for one in answer["pools"])
+            try:
+                head.account(cluster, account, gpus, logins)
+            finally:
+                head.jobs_end(logins, running=cancel)
     head.report(inside)
     return 0
 

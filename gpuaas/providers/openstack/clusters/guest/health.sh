@@ -11,10 +11,12 @@ mark='unhealthy:' # queue.sh looks for it
 what_is_wrong() { # the first thing, in words; nothing where all is well. Slurm ends a check after a minute
   local seen clock
   if [ "$GPUAAS_GPUS" -gt 0 ]; then
-    seen=$(timeout --signal KILL 20 nvidia-smi --list-gpus 2> /dev/null | grep --count '^GPU' || true)
+    seen=$(timeout --signal KILL 15 nvidia-smi --list-gpus 2> /dev/null | grep --count '^GPU' || true)
     [ "$seen" -ge "$GPUAAS_GPUS" ] || { echo "$seen of $GPUAAS_GPUS GPUs are seen"; return; }
   fi
-  findmnt --mountpoint /home > /dev/null || { echo '/home of the head is not mounted'; return; }
+  # after an outage of both the head may come up last
+  findmnt --mountpoint /home > /dev/null || timeout --signal KILL 15 mount /home > /dev/null 2>&1 ||
+    { echo '/home of the head is not mounted'; return; }
   timeout --signal KILL 10 stat /home/. > /dev/null 2>&1 || { echo '/home of the head does not answer'; return; }
   clock=$(clock_is_right) || echo "the clock is wrong: $clock"
 }

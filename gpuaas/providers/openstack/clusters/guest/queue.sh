@@ -16,13 +16,15 @@ FILENAME == "/dev/fd/3" {
   pool = substr($1, length(cluster) + 2, RSTART - length(cluster) - 2); number = substr($1, RSTART + 1) + 0
   if ($1 in known) next
   known[$1]; seen[pool]
-  if ($3 == "unhealthy:") {
-    reason = $4
-    for (word = 5; word <= NF; word++) reason = reason " " $word
-    gsub(/["\\]/, "", reason)
+  state = $2; gsub(/[^a-z]/, "", state)
+  reason = ""
+  for (word = 3; word <= NF; word++) reason = reason (reason ? " " : "") $word
+  sub(/^unhealthy: /, "", reason)
+  gsub(/["\\[:cntrl:]]/, "", reason)
+  # what is drained to go is well, and so is what its health check has not drained
+  if (state ~ /^(down|drain|fail)/ && reason != ours && reason != "none") {
     unhealthy[pool] = unhealthy[pool] sprintf("%s{\"number\": %d, \"reason\": \"%s\"}", unhealthy[pool] ? ", " : "", number, reason)
   }
-  state = $2; gsub(/[^a-z]/, "", state)
   if (state == "drained" || state == "down") next
   if (number > least[pool]) least[pool] = number
   if (state ~ /^(alloc|allocated|mixed|completing|draining)$/) busy[pool] = busy[pool] (busy[pool] ? ", " : "") number
@@ -36,11 +38,12 @@ FILENAME == "/dev/fd/3" {
   if ($1 != "PD") { used[pool] += gpus; seen[pool] }
   else if ($4 !~ /^(JobHeld|Dependency|BeginTime)/) { waits[pool] += gpus; queued[pool]++; seen[pool] }
 }
+function most(amount) { return amount < 1000000 ? amount : 1000000 } # the portal takes no more
 END {
   printf "\"pools\": ["
   for (pool in seen) {
     printf "%s{\"pool\": \"%s\", \"used_gpus\": %d, \"pending_gpus\": %d, \"queued\": %d, ",
-      comma, pool, used[pool], waits[pool], queued[pool]
+      comma, pool, most(used[pool]), most(waits[pool]), most(queued[pool])
     printf "\"least\": %d, \"busy\": [%s], \"unhealthy\": [%s]}", least[pool], busy[pool], unhealthy[pool]
     comma = ", "
   }
@@ -65,11 +68,16 @@ post() { # PARTS: what Slurm does not say is left out, since nobody may be let i
 pools='' failed=0
 if nodes=$(workers) &&
   jobs=$(timeout 10 squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100); then
-  pools=$(awk -v cluster="$cluster" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
+  pools=$(awk -v cluster="$cluster" -v ours="$reason" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 usage=$(timeout 10 gpuaas-usage "${since:-$today}") || usage=''
-answer=$(post "$pools$usage")
-[ -z "$usage" ] || accepted
+# whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says
+if answer=$(post "$pools$usage"); then
+  [ -z "$usage" ] || accepted
+else
+  pools=''
+  answer=$(post '')
+fi
 before=$(let_in)
 gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
 [ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
@@ -86,7 +94,7 @@ workers | sort --unique | while read -r node state why; do
       scontrol delete nodename="$node" || true # refused while Slurm still counts a job there
     elif [ "$number" -gt "$most" ]; then
       [[ $state == drain* ]] || scontrol update nodename="$node" state=drain reason=$reason || true
-    elif [[ $state == drain* && $why == "$reason"* ]]; then
+    elif [[ $state == drain* && $why == "$reason" ]]; then
       scontrol update nodename="$node" state=resume || true
     fi
   done <<< "$orders"

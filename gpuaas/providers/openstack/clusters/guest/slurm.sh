@@ -9,7 +9,6 @@ stage_packages() {
   packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers openmpi-bin environment-modules \
     ${GPUAAS_TUNNEL:+wireguard-tools procps} $GPUAAS_PACKAGES
   logins_known
-  applications_known
   pmix_found
   if [ -n "$GPUAAS_TUNNEL" ]; then mpi_beside_tunnel; fi
   install --owner munge --group munge --mode 0400 /etc/gpuaas/munge.key /etc/munge/munge.key
@@ -22,11 +21,6 @@ logins_known() {
   local file
   mkdir --parents /var/lib/extrausers
   for file in passwd group; do ln --symbolic --force /home/.gpuaas/$file /var/lib/extrausers/$file; done
-}
-# members install applications for each other in /home/apps, and `module` knows what they describe in modules
-applications_known() {
-  local paths=/etc/environment-modules/modulespath
-  grep --quiet --line-regexp /home/apps/modules $paths || echo /home/apps/modules >> $paths
 }
 # Debian's Slurm loads PMIx by a name that only the package of its headers has
 pmix_found() {
