@@ -99,7 +99,9 @@ def still(page: Page) -> None:
 
 
 def walk(page: Page, root: str = "") -> list[str]:
-    """Tab through the page, or through the dialog `root`; what is wrong with it."""
+    """Tab through the page from its beginning, whatever has the focus there, or through the dialog `root`; what is wrong with it."""
+    if not root:
+        page.evaluate(TO_THE_BEGINNING)
     begun = page.evaluate(BEGIN, root)
     keys = page.context.new_cdp_session(page)
     for _ in range(begun["presses"]):

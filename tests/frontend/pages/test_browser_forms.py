@@ -242,8 +242,9 @@ def test_lists_of_money_print_whole_under_their_headings(
 
 
 def test_a_statement_prints_as_a_table_on_a4(
-    chromium: Browser, address: str, alice: User, limited: Project
+    chromium: Browser, address: str, alice: User, limited: Project, workspace: Workspace, h100: Flavor
 ) -> None:
+    interval_make(workspace, h100, clock.now() - timedelta(hours=3), None, quantity=4)
     page, _ = opened(context_for(chromium, address, alice))
     page.set_viewport_size({"width": A4["width"], "height": A4["height"]})
     page.goto(f"{address}/p/{limited.slug}/statements/{clock.now():%Y-%m}/")
@@ -256,7 +257,6 @@ def test_a_statement_prints_as_a_table_on_a4(
         == 2
     )
     table = page.locator(".g-sheet__lines")
-    if table.count():
-        assert table.evaluate("e => getComputedStyle(e).display") == "table"
-        assert table.locator("thead").evaluate("e => getComputedStyle(e).display") == "table-header-group"
+    assert table.evaluate("e => getComputedStyle(e).display") == "table"
+    assert table.locator("thead").evaluate("e => getComputedStyle(e).display") == "table-header-group"
     assert page.evaluate("document.documentElement.scrollWidth") <= A4["width"]
