@@ -39,10 +39,11 @@ NEEDS = {
     "clusters": ("kubernetes",),
     "deploy": ("kubernetes", "helm"),
     "e2e": ("kubernetes",),
+    "environments": ("ssh",),
     "guest": ("openstack", "guest"),
     "kubernetes": ("kubernetes", "helm"),
     "kueue": ("kubernetes", "kueue"),
-    "node": ("kubernetes", "helm", "node"),
+    "node": ("kubernetes", "helm", "node", "ssh"),
     "openshift": ("kubernetes",),
     "openstack": ("openstack",),
     "system": ("prometheus",),
@@ -197,6 +198,15 @@ def browser_missing() -> str | None:
     return None
 
 
+def ssh_missing() -> str | None:
+    """OpenSSH's client, with scp and sftp."""
+    if not shutil.which("sftp"):
+        apt_install("OpenSSH's client", "openssh-client")
+    if not shutil.which("sftp"):
+        return "the tests of SSH need OpenSSH's client (Debian: apt install openssh-client)"
+    return None
+
+
 def lab_missing(name: str) -> str | None:
     """Build or install what the lab runs, once; it is cached."""
     if name in OF_ROOT and os.geteuid() != 0:
@@ -217,6 +227,7 @@ READY: dict[str, Callable[[], str | None]] = {
     "browser": browser_missing,
     "pango": pango_missing,
     "focus": focus_validator.missing,
+    "ssh": ssh_missing,
     **{name: _lab(name) for name in LABS},
 }
 
