@@ -17,7 +17,6 @@ import asyncssh
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Streams
 
-PART = 1 << 16
 PARTS_MOST = 16  # that wait to be written
 LOOK: Final = "%f %s %u %g %X %Y"
 LOOKED: Final = re.compile(rb"([0-9a-f]+) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \./(.*))?", re.DOTALL)

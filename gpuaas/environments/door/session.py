@@ -6,9 +6,9 @@ from typing import Final
 
 import asyncssh
 
+from gpuaas.environments.door.ways import CHUNK
 from gpuaas.providers.base import Size
 
-CHUNK = 1 << 16
 # in the home, which survives, by the best shell of the image. $1: home, $2: kind of terminal, $3: command, $4: mark. This shell stays
 # above it: containerd ends the input of a program that has closed its output (`cat > file`), and by its mark it is found
 SHELL: Final = """export HOME="$1"; cd "$1" 2>/dev/null; if [ -n "$2" ]; then export TERM="$2"; fi
