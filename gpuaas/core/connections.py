@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connection
 
 Given = ParamSpec("Given")
@@ -31,3 +32,8 @@ def returning(do: Callable[Given, Done]) -> Callable[Given, Done]:
             connection_return()
 
     return work
+
+
+async def in_thread(do: Callable[Given, Done], /, *given: Given.args, **named: Given.kwargs) -> Done:
+    """What `do` returns, from a loop."""
+    return await sync_to_async(returning(do), thread_sensitive=False)(*given, **named)

@@ -26,6 +26,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError
 
+from gpuaas.core.connections import in_thread
 from gpuaas.core.request import RequestInfo, current_request
 from gpuaas.environments.door import envoy, ways
 from gpuaas.environments.door.app import app_of
@@ -45,7 +46,6 @@ from gpuaas.environments.door.passes import (
     ticket_use,
     use_note,
 )
-from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.states import EnvironmentState
 

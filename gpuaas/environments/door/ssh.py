@@ -16,6 +16,7 @@ import structlog
 from asyncssh.stream import SSHServerStreamSession
 from django.db import DatabaseError, InterfaceError
 
+from gpuaas.core.connections import in_thread
 from gpuaas.core.errors import GpuaasError, NotFound
 from gpuaas.core.rate import Rate
 from gpuaas.core.request import RequestInfo
@@ -24,7 +25,6 @@ from gpuaas.environments.door.desk import LABEL, TRIES
 from gpuaas.environments.door.files import Files
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
 from gpuaas.environments.door.session import Session, Unread, at_home
-from gpuaas.environments.door.threads import in_thread
 from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Streams
 
 log = structlog.get_logger(__name__)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import structlog
 
+from gpuaas.core.connections import in_thread
 from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
-from gpuaas.environments.door.threads import in_thread
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.providers.base import Address, Carry, Environments, EnvironmentSpec

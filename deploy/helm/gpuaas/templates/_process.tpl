@@ -62,7 +62,9 @@ spec:
         {{- end }}
         {{- if .tls }}
         - {name: door, containerPort: 8443}
+        {{- if $v.door.ssh }}
         - {name: ssh, containerPort: 2222}
+        {{- end }}
         {{- end }}
       {{- end }}
       startupProbe:
