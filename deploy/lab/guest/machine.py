@@ -22,11 +22,15 @@ if [ "$DISK" != 0 ]; then
   cp --recursive "$HERE/changes" "$upper" && mkdir "$upper/work" || exit
 fi
 mount --types overlay overlay --options "lowerdir=$IMAGE,upperdir=$upper/changes,workdir=$upper/work" "$HERE/root" &&
-exec systemd-nspawn --directory="$HERE/root" --boot --register=no --keep-unit --machine="$NAME" --hostname=debian \
-  --network-namespace-path="/run/netns/$NAME" --bind="$HOMES:/home" --resolv-conf=off --timezone=off --link-journal=no \
-  --console=pipe --bind="$HERE/written:/dev/console" --capability=all --setenv=product_name='OpenStack Nova'
+while :; do
+  systemd-nspawn --directory="$HERE/root" --boot --register=no --keep-unit --machine="$NAME" --hostname=debian \
+    --network-namespace-path="/run/netns/$NAME" --bind="$HOMES:/home" --resolv-conf=off --timezone=off --link-journal=no \
+    --console=pipe --bind="$HERE/written:/dev/console" --capability=all --setenv=product_name='OpenStack Nova'
+  [ $? = 133 ] || exit # 133: it is to boot again
+done
 """
 GONE_S = 10.0
+BOOT = "/proc/sys/kernel/random/boot_id"
 CARD = "c /dev/nvidia{number} 0666 - - - 195:{number}\n"
 
 
@@ -81,6 +85,19 @@ class Machine:
         leader = self._leader()
         inside = ["nsenter", "--target", str(leader), "--all", "--", *command]
         return subprocess.run(inside, check=False, capture_output=True, text=True)
+
+    def reboot(self) -> str:
+        """By its own systemd. Returns what `boot` was before."""
+        before = self.boot()
+        self.run("systemctl", "--no-block", "reboot")
+        return before
+
+    def boot(self) -> str:
+        """Another value each time that it has booted, and nothing while it is down."""
+        try:
+            return self.run("cat", BOOT).stdout.strip()
+        except ProcessLookupError:
+            return ""
 
     def _leader(self) -> int:
         """The systemd of the container: the first below what was started that is the first of its own processes, two levels deep."""

@@ -8,6 +8,7 @@ import pytest
 from billing.policies import policy_allowance
 from deploy.lab.guest import network
 from deploy.lab.guest.keeper import lab_name
+from deploy.lab.guest.machine import Machine
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster, ClusterQueue, ScalingPolicy
@@ -61,6 +62,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     keeps_its_secrets(slurm)
     works(slurm)
     keeps_accounts(slurm)
+    comes_back_after_reboots(machine_lab, row, slurm)
     drains_what_is_unhealthy(machine_lab, row, slurm)
     as_carol = actor_for(user=carol)
     members_work_as_themselves(slurm, row, as_bob, as_carol)
@@ -115,6 +117,29 @@ def keeps_accounts(slurm: Slurm) -> None:
         return sorted(f"{one.get('gres/gpu')} {one.get('gres/gpu:h100')}" for one in told)
 
     until(lambda: gpus() == ["1 1", "1 1", "1 1", "2 2"], "sacct knows what each job had")
+
+
+def comes_back_after_reboots(lab: Lab, row: Cluster, slurm: Slurm) -> None:
+    """The job on the first worker outlives its head. The second worker has jobs again, once it is up."""
+    first, second = names(row, 2)
+    job = slurm.submit(1, f"--nodelist={first}")
+    until(lambda: slurm.states() == ["R"], "it runs")
+    reboots(lab.machine(f"{row.external_name}-control-1"))
+    reboots(lab.machine(second))
+    until(lambda: slurm.tries("scontrol", "ping").stdout.endswith("is UP\n"), "the head is up", seconds=BOOTS)
+    assert slurm.lines("squeue", "--noheader", "--format=%i|%t") == [f"{job}|R"]
+    until(lambda: slurm.idle() == [second], "so is the worker", seconds=BOOTS)
+    seen = slurm.as_bob(
+        f"srun --chdir=/home/shared --nodelist={second} --gpus=h100:2 sh -c 'echo $SLURM_GPUS_ON_NODE; pwd'"
+    )
+    assert seen.split() == ["2", "/home/shared"]
+    slurm.says("scancel", job)
+    until(lambda: slurm.states() == [], "it has ended")
+
+
+def reboots(machine: Machine) -> None:
+    before = machine.reboot()
+    until(lambda: machine.boot() not in {"", before}, f"{machine.wish.name} boots again", seconds=BOOTS)
 
 
 def drains_what_is_unhealthy(lab: Lab, row: Cluster, slurm: Slurm) -> None:
