@@ -52,7 +52,7 @@ class _Operation:
 
 @dataclass(frozen=True)
 class Way:
-    """How it is reached now: a command, and the address that answers while the command runs."""
+    """How it is reached now: a command, and the address that answers while the command runs, "" where that is a shell."""
 
     command: str
     address: str
@@ -102,6 +102,8 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
     may = _rights(row, here)
     failed = row.state == S.FAILED and bool(row.failure)
     opens, address = may.log and row.state == S.READY, address_of(row)
+    ssh = ssh_way_of(row) if opens else None
+    enters = address or (ssh and not _has_port(row))
     return Page(
         tone=tone,
         word=word,
@@ -119,9 +121,9 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
             history="",
             may_retry=may.start and row.state == S.FAILED,
         ),
-        way=_way(row) if opens and not address else None,
+        way=_way(row) if opens and not enters else None,
         address=address if opens else "",
-        ssh=ssh_way_of(row) if opens else None,
+        ssh=ssh,
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first(),
@@ -163,7 +165,12 @@ def _idle(row: Environment) -> Notice | None:
         title = "It is about to be stopped" if use is not None and use.stop_at else "Nobody uses it"
         return Notice(Tone.WARN, title, sentence_of(formats.local_times(told["message"])))
     if row.state in {S.STOPPING, S.STOPPED} and use is not None and use.stopped_at:
-        text = f"Stopped on {formats.when(use.stopped_at)}, since nobody used it. Opening its address starts it again."
+        again = (
+            "Opening its address starts it again."
+            if address_of(row)
+            else "Its home is kept: start it again when you need it."
+        )
+        text = f"Stopped on {formats.when(use.stopped_at)}, since nobody used it. {again}"
         return Notice(Tone.OFF, "It was stopped for want of use", text)
     return None
 
@@ -182,14 +189,18 @@ def _use_facts(row: Environment) -> list[Fact]:
     return [*facts, Fact("Kept until", formats.when(row.kept_until))] if row.kept_until else facts
 
 
+def _has_port(row: Environment) -> bool:
+    return definition_read(row.made_of.document).port is not None
+
+
 def _way(row: Environment) -> Way:
     port = definition_read(row.made_of.document).port
-    space = row.workspace.external_name
-    command = (
-        f"kubectl --kubeconfig {row.workspace.name}.yaml -n {space} port-forward "
-        f"service/{row.external_name} {port}:{port}"
+    command = f"kubectl --kubeconfig {row.workspace.name}.yaml -n {row.workspace.external_name}"
+    if port is None:
+        return Way(f"{command} exec -it {row.external_name} -- sh -l", "")
+    return Way(
+        f"{command} port-forward service/{row.external_name} {port}:{port}", f"http://localhost:{port}/"
     )
-    return Way(command, f"http://localhost:{port}/")
 
 
 def _facts(row: Environment) -> tuple[Fact, ...]:

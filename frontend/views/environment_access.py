@@ -30,6 +30,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
         "url": held.url_of(row),
         "keys_url": reverse("frontend:environment_keys", args=[row.project.slug, row.pk]),
         "has_door": bool(settings.DOOR_DOMAIN),
+        "has_port": definition.port is not None,
         "is_public": row.access == Access.PUBLIC,
         "may_be_public": Access.PUBLIC in definition.access,
         "mine": row.access != Access.PRIVATE or here.actor.owns(row.created_by_id),

@@ -17,6 +17,8 @@ PATH: Final = r"^/[A-Za-z0-9._/-]*$"
 IMAGE: Final = r"^[a-z0-9][A-Za-z0-9._:/@-]*$"
 # what tells when it was last used: people at the door alone, or besides an API of what runs
 ACTIVITIES = ("connections", "jupyter", "code-server")
+# of a kind without a port, which is entered by SSH, the fields that mean nothing
+NEEDS_PORT: Final = ("readiness", "activity")
 IDLE_MOST = 720
 # where a document does not say: those who are not of the workspace come in by an operator's leave alone
 USUAL_ACCESS = [Access.WORKSPACE.value, Access.PRIVATE.value]
@@ -41,12 +43,17 @@ def _number(name: str, default: int) -> Schema:
 DOCUMENT = schema_compile(
     {
         "type": "object",
-        "required": ["image", "port", "home"],
+        "required": ["image", "home"],
         "properties": {
             "image": {"type": "string", "title": "Image", "pattern": IMAGE, "maxLength": 255},
             "command": _lines("Command, in place of the image's"),
             "arguments": _lines("Arguments"),
-            "port": {"type": "integer", "title": "Port", "minimum": 1024, "maximum": 65535},
+            "port": {
+                "type": "integer",
+                "title": "Port; without one it is entered by SSH alone",
+                "minimum": 1024,
+                "maximum": 65535,
+            },
             "readiness": {
                 "type": "string",
                 "title": "Path that answers once it is ready",
@@ -95,14 +102,14 @@ DOCUMENT = schema_compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """`sizes`: what an order asks for if it says nothing else, by the names of MOST. activity: one of ACTIVITIES.
-    idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant chooses so. access: who may
-    open it, of which tenants choose; the first is the default."""
+    """`sizes`: what an order asks for if it says nothing else, by the names of MOST. port: None = it is entered by SSH alone.
+    activity: one of ACTIVITIES. idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant
+    chooses so. access: who may open it, of which tenants choose; the first is the default."""
 
     image: str
     command: tuple[str, ...]
     arguments: tuple[str, ...]
-    port: int
+    port: int | None
     readiness: str
     home: str
     user: int
@@ -152,6 +159,7 @@ def definition_read(document: Any) -> Definition:
     parameters = schema_compile(
         document.get("parameters", {"type": "object", "properties": {}}), path="parameters"
     )
+    _port_check(given)
     lines = [line.split("=", 1) for line in checked.get("variables", [])]
     variables = dict(lines)
     if len(variables) < len(lines):
@@ -164,9 +172,21 @@ def definition_read(document: Any) -> Definition:
         sizes={name: checked[name] for name in MOST},
         idle_hours=checked.get("idle_hours"),
         access=tuple(map(Access, checked.get("access", USUAL_ACCESS))),
+        port=checked.get("port"),
         parameters=parameters,
-        **{key: checked[key] for key in ("image", "port", "readiness", "home", "user", "activity")},
+        **{key: checked[key] for key in ("image", "readiness", "home", "user", "activity")},
     )
+
+
+def _port_check(given: Mapping[str, Any]) -> None:
+    """What only makes sense with a port is refused without one: guests come in at an address, and nobody else's keys open a shell."""
+    if "port" in given:
+        return
+    for name in NEEDS_PORT:
+        if name in given:
+            raise Unfit(name, "this needs a port")
+    if not set(given.get("access", ())) <= set(USUAL_ACCESS):
+        raise Unfit("access", f"without a port only these are possible: {', '.join(USUAL_ACCESS)}")
 
 
 def _parameters_check(parameters: Schema, variables: Mapping[str, str]) -> None:

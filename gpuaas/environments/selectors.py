@@ -155,8 +155,9 @@ def hours_of(row: Environment) -> int | None:
 
 
 def address_of(row: Environment) -> str:
-    """At the door; "" where there is none."""
-    return f"https://{row.label}.{settings.DOOR_DOMAIN}/" if settings.DOOR_DOMAIN and row.label else ""
+    """At the door; "" where there is none. Needs the version of its kind."""
+    has_one = settings.DOOR_DOMAIN and row.label and "port" in row.made_of.document
+    return f"https://{row.label}.{settings.DOOR_DOMAIN}/" if has_one else ""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,11 @@ from gpuaas.environments.models import EnvironmentKind
 from gpuaas.environments.services import kind_create
 from tenants.actors import Actor
 
+# on all GPUs that it sees
+SERVE = (
+    'exec vllm serve "$MODEL" --host=0.0.0.0 --port=8000 --max-model-len="$CONTEXT" '
+    '--tensor-parallel-size="`nvidia-smi --list-gpus | wc -l`"'
+)
 # Nobody signs in at the container: it is reached through the portal's way in or a tunnel, and by nothing else.
 SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "jupyterlab": (
@@ -70,6 +75,58 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
                         "pattern": "^[A-Za-z0-9._/-]+$",
                         "default": "logs",
                     }
+                },
+            },
+        },
+    ),
+    "shell": (
+        "Shell",
+        "A shell with CUDA's compilers, entered by SSH.",
+        {
+            "image": "docker.io/nvidia/cuda:12.9.1-devel-ubuntu24.04",
+            # as the first process of a container, `sleep` itself would not end when it is asked to
+            "command": ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep infinity & wait"],
+            "home": "/home/ubuntu",
+            "gpus": 1,
+            "vcpus": 4,
+            "memory_gib": 16,
+            "home_gib": 20,
+        },
+    ),
+    "vllm": (
+        "Model endpoint",
+        "A language model by vLLM, for programs that speak OpenAI's API. Create keys for them under Access.",
+        {
+            "image": "docker.io/vllm/vllm-openai:v0.9.2",
+            "command": ["/bin/sh", "-c"],
+            "arguments": [SERVE],
+            "port": 8000,
+            "readiness": "/health",
+            "access": ["public", "workspace", "private", "organization"],
+            "home": "/home/user",
+            # of the weights; the account has no name in the image, and Python asks for one
+            "variables": ["HOME=/home/user", "USER=user"],
+            "gpus": 1,
+            "vcpus": 8,
+            "memory_gib": 64,
+            "home_gib": 100,
+            "parameters": {
+                "type": "object",
+                "required": ["model"],
+                "properties": {
+                    "model": {
+                        "type": "string",
+                        "title": "Model, by its name at Hugging Face or its folder in the home",
+                        "pattern": "^[A-Za-z0-9/][A-Za-z0-9._/-]*$",
+                        "maxLength": 200,
+                    },
+                    "context": {
+                        "type": "integer",
+                        "title": "Longest context in tokens",
+                        "minimum": 256,
+                        "maximum": 1048576,
+                        "default": 8192,
+                    },
                 },
             },
         },

@@ -190,7 +190,8 @@ def _gpus(row: Environment, since: datetime, now: datetime) -> GpuUse:
 def _unseen(row: Environment) -> str:
     if row.conditions.get(REACHABLE, {}).get("status") == Status.FALSE:
         return "its site does not answer"
-    activity = definition_read(row.made_of.document).activity
-    if activity == "connections" and not settings.DOOR_DOMAIN:
+    definition = definition_read(row.made_of.document)
+    is_seen = settings.DOOR_SSH if definition.port is None else settings.DOOR_DOMAIN
+    if definition.activity == "connections" and not is_seen:
         return "people reach it by kubectl alone, which the portal does not see"
     return ""

@@ -41,6 +41,15 @@ DOCUMENT: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {"folder": {"type": "string", "default": "work"}}},
 }
 
+SHELL: dict[str, Any] = {
+    "image": "shell:1",
+    "home": "/home/user",
+    "gpus": 1,
+    "vcpus": 1,
+    "memory_gib": 1,
+    "home_gib": 1,
+}
+
 # what the API is sent by those who may not, and what names nothing
 NOBODYS = {"environment": uuid7(), "kind": "nothing", "door_key": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {

@@ -21,4 +21,4 @@ def test_one_environment_is_ready_and_there_is_one_however_often() -> None:
     seed.environments()
     row = Environment.objects.get()
     assert (row.state, row.name, row.workspace.state) == ("ready", "explore", "ready")
-    assert EnvironmentKind.objects.count() == 3
+    assert EnvironmentKind.objects.count() == 5

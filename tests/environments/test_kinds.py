@@ -148,6 +148,29 @@ def test_what_is_shipped_is_valid_and_added_once(db: None) -> None:
         "jupyterlab": 8888,
         "code-server": 8080,
         "tensorboard": 6006,
+        "shell": None,
+        "vllm": 8000,
     }
-    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == (3, 0)
-    assert kinds_offered().count() == 3
+    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == (5, 0)
+    assert kinds_offered().count() == 5
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"readiness": "/api"}, "readiness"),
+        ({"activity": "jupyter"}, "activity"),
+        (
+            {"access": ["workspace", "public"]},
+            "access: without a port only these are possible: workspace, private",
+        ),
+        ({"access": ["organization"]}, "access"),
+    ],
+)
+def test_without_a_port_nothing_answers(more: dict[str, Any], words: str) -> None:
+    shell = {"image": "shell:1", "home": "/home/user"}
+    found = definition_read({**shell, "access": ["private"]})
+    assert (found.port, found.access) == (None, ("private",))
+    with pytest.raises(Invalid) as refused:
+        definition_read({**shell, **more})
+    assert words in refused.value.message

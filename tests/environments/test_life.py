@@ -11,16 +11,20 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.reconcile import log_fetch
-from gpuaas.environments.selectors import environment_get_for, environments_for
+from gpuaas.environments.selectors import address_of, environment_get_for, environments_for
 from gpuaas.environments.services import (
     environment_clone,
+    environment_create,
     environment_delete,
     environment_log_ask,
     environment_restart,
     environment_start,
     environment_stop,
+    kind_create,
     kind_retire,
 )
+from gpuaas.environments.services.idle import USE
+from gpuaas.environments.spec import ENVIRONMENTS, spec_of
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
@@ -32,9 +36,27 @@ from gpuaas.workspaces.tasks import site_changed
 from quotas.selectors import reservations_held
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, Project, User
-from tests.environments.stage import homes, kind, log, ordered, pods, ready, run_now, settle
+from tests.environments.stage import SHELL, homes, kind, log, ordered, pods, ready, run_now, settle, use_now
 from tests.factories.quotas import counters_must_match
 from tests.workspaces import stage as workspaces
+
+
+def test_one_without_a_port_is_ready_once_it_runs(
+    as_alice: Actor, workspace: Workspace, settings: Any
+) -> None:
+    settings.DOOR_DOMAIN = "apps.test"
+    kind_create(actor=SYSTEM, slug="shell", name="Shell", document=SHELL)
+    row = settle(environment_create(actor=as_alice, workspace=workspace, kind="shell", name="sh", gpus=0))
+    assert (row.state, row.failure, address_of(row)) == ("ready", "", "")
+    site = ENVIRONMENTS.at(row.site)
+    assert site is not None
+    with pytest.raises(NotFound, match="no port"):
+        site.reach(spec_of(row))
+    row = use_now(row)
+    assert "people reach it by kubectl alone" in row.conditions[USE]["message"]
+    settings.DOOR_SSH = ("ssh.test", 22)
+    row = use_now(row)
+    assert row.conditions[USE]["message"] == "it was used lately"
 
 
 def test_a_whole_life(as_alice: Actor, workspace: Workspace) -> None:

@@ -25,6 +25,7 @@ import uvicorn
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError
+from django.db.models import Q
 
 from gpuaas.core.connections import in_thread
 from gpuaas.core.request import RequestInfo, current_request
@@ -153,7 +154,7 @@ class Door:
         self._certificate()
         # more may come in meanwhile
         inside = dict(self.inside)
-        ready, found = await in_thread(_round, list(inside))
+        ready, answering, found = await in_thread(_round, list(inside))
         seen = {each.secret: each for each in found}
         for secret, label in inside.items():
             if secret in seen:
@@ -164,7 +165,7 @@ class Door:
                 self.generations[label] = self.generations.get(label, 0) + 1
         if self.gate is not None:
             await self.gate.look()
-        await self._ways(ready)
+        await self._ways(answering)
         self._tell()
         if time.monotonic() - self.noted >= OPEN_SECONDS:
             self.noted = time.monotonic()
@@ -197,10 +198,10 @@ class Door:
             log.warning("door_not_counted", error=type(error).__name__)
             return set()
 
-    async def _ways(self, ready: dict[str, uuid.UUID]) -> None:
-        for label in ready.keys() - self.ways.keys():
-            self.ways[label] = await ways.served(self.place.folder / label, ready[label])
-        for label in self.ways.keys() - ready.keys():
+    async def _ways(self, answering: dict[str, uuid.UUID]) -> None:
+        for label in answering.keys() - self.ways.keys():
+            self.ways[label] = await ways.served(self.place.folder / label, answering[label])
+        for label in self.ways.keys() - answering.keys():
             self.ways.pop(label).close()
             (self.place.folder / label).unlink(missing_ok=True)
             self.generations.pop(label, None)
@@ -332,14 +333,18 @@ def _noted(environments: list[uuid.UUID], secrets: list[str]) -> None:
         key_note(key)
 
 
-def _round(inside: list[str]) -> tuple[dict[str, uuid.UUID], list[Admission]]:
-    """What is ready, by label; and what the passes of those inside are worth."""
-    ready = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
-    labels = {label or "": pk for label, pk in ready.values_list("label", "pk")}
+def _round(inside: list[str]) -> tuple[dict[str, uuid.UUID], dict[str, uuid.UUID], list[Admission]]:
+    """What is ready, by label, and what of it has a port; and what the passes of those inside are worth."""
+    rows = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
+    found = list(
+        rows.annotate(answers=Q(made_of__document__has_key="port")).values_list("label", "pk", "answers")
+    )
+    ready = {label or "": pk for label, pk, _ in found}
+    answering = {label or "": pk for label, pk, answers in found if answers}
     if not inside:
-        return labels, []
+        return ready, answering, []
     by_key = admissions_by_key(DoorKey.objects.filter(secret_hash__in=inside))
-    return labels, [*admissions(DoorPass.objects.filter(cookie__in=inside)), *by_key]
+    return ready, answering, [*admissions(DoorPass.objects.filter(cookie__in=inside)), *by_key]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from gpuaas.providers.base.workspace import WorkspaceRef
 
 @dataclass(frozen=True)
 class EnvironmentSpec:
-    """name: of every object of it at the site. readiness: the path that answers by HTTP once it can be used. home: where
+    """name: of every object of it at the site. port: where it answers; None = nowhere, so that it can be used once it runs.
+    readiness: the path that answers there by HTTP once it can be used. home: where
     its volume of `home_gib` is mounted. storage_class: of that volume, by the site's name, "" for the site's default. user:
     the numeric account as which it runs. resource_name: by which the site counts its GPUs, "" without any.
 
@@ -26,7 +27,7 @@ class EnvironmentSpec:
     name: str
     workspace: WorkspaceRef
     image: str
-    port: int
+    port: int | None
     readiness: str
     home: str
     home_gib: int
@@ -104,7 +105,7 @@ class Environments(Provisioner[EnvironmentSpec]):
     @abstractmethod
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
         """How one connection of the portal's door to its port is made, now: to an address that leads there from the portal's
-        network, or by the site's API. Asked again for the next one. Raises NotFound if it does not run."""
+        network, or by the site's API. Asked again for the next one. Raises NotFound if it does not run or has no port."""
 
     @abstractmethod
     def reach_inside(self, spec: EnvironmentSpec, port: int) -> Carry:

@@ -75,6 +75,8 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
         return max((at for at, name in ended if name == spec.name), default=None)
 
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
+        if spec.port is None:
+            raise NotFound("it has no port")
         if not self.connection.options.get("environments_direct"):
             return self.reach_inside(spec, spec.port)
         # of the pod, not of its service, whose address members can give back, and another tenant's service may get
@@ -114,7 +116,8 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
     def _way(self, spec: EnvironmentSpec) -> StepOutcome:
         self._api.apply(_path(spec, "networkpolicies", NETWORK), policy_of(spec))
-        self._api.apply(_path(spec, "services"), service_of(spec))
+        if spec.port is not None:
+            self._api.apply(_path(spec, "services"), service_of(spec))
         return DONE
 
     def _start(self, spec: EnvironmentSpec) -> StepOutcome:
@@ -186,7 +189,7 @@ def waits_for(pod: Object, spec: EnvironmentSpec) -> str:
         return f"its container has ended {found.get('restartCount')} times, last by {how}: read its log"
     if waiting := inside.waiting_of(found):
         return inside.waits_for(waiting, spec)
-    if "running" in (found.get("state") or {}):
+    if "running" in (found.get("state") or {}) and spec.port is not None:
         return f"it runs on {pod['spec'].get('nodeName')}, and does not answer at {spec.readiness} yet"
     return pods.consumer(pod).waiting_for or "it starts"
 
@@ -218,21 +221,22 @@ def service_of(spec: EnvironmentSpec) -> Object:
 def policy_of(spec: EnvironmentSpec) -> Object:
     """Nothing but the portal's door comes in; to the other pods of the workspace it may go."""
     door = {"namespaceSelector": {"matchLabels": {names.DOOR: "true"}}}
+    way = {"from": [door], "ports": [{"protocol": "TCP", "port": spec.port}]}
     body: Object = {
         "podSelector": {"matchLabels": {names.ENVIRONMENT: str(spec.id)}},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [door], "ports": [{"protocol": "TCP", "port": spec.port}]}],
+        "ingress": [way] if spec.port is not None else [],
         "egress": [{"to": [{"podSelector": {}}]}],
     }
     return _object(spec, "networking.k8s.io/v1", "NetworkPolicy", body)
 
 
 def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
-    container: Object = {
-        "name": CONTAINER,
-        "ports": [{"name": "http", "containerPort": spec.port}],
-        "readinessProbe": {"httpGet": {"path": spec.readiness, "port": spec.port}, "periodSeconds": 2},
-    }
+    container: Object = {"name": CONTAINER}
+    if spec.port is not None:
+        container["ports"] = [{"name": "http", "containerPort": spec.port}]
+        answers = {"path": spec.readiness, "port": spec.port}
+        container["readinessProbe"] = {"httpGet": answers, "periodSeconds": 2}
     claims = {"home": (spec.name, spec.home)}
     body = inside.pod_spec(spec, container, restart="Always", claims=claims, chooses_users=chooses_users)
     return _object(spec, "v1", "Pod", body)

@@ -56,6 +56,8 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
             )
 
     def reach(self, spec: EnvironmentSpec) -> Carry:
+        if spec.port is None:
+            raise NotFound("it has no port")
         with self._running(spec) as (site, pod):
             use = {
                 "at": (pod.scheduled_at or clock.now()).isoformat(),
@@ -88,7 +90,7 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
             raise NotFound("it does not run, so it has written nothing")
         text = [
             f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} {spec.image} on {pod.node_name}",
-            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} listening at port {spec.port}, home {spec.home}",
+            f"{pod.scheduled_at:%Y-%m-%d %H:%M:%S} {f'listening at port {spec.port}' if spec.port else 'running'}, home {spec.home}",
         ]
         return "\n".join(text[-lines:])
 

@@ -14,17 +14,17 @@ from gpuaas.environments.door import process, ssh
 from gpuaas.environments.door.hostkey import host_key
 from gpuaas.environments.door.passes import Shown, Verdict, admissions_by_ssh
 from gpuaas.environments.models import Environment, SshKey
-from gpuaas.environments.services import environment_change, environment_stop
+from gpuaas.environments.services import environment_change, environment_create, environment_stop, kind_create
 from gpuaas.workspaces.machines.keys import fingerprint_of, keypair_add, keypair_remove
 from gpuaas.workspaces.machines.models import PublicKey
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.members import member_remove, member_set
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, User
 from tenants.selectors import actor_for
 from tests.environments import stage
 from tests.environments.door.laptop import Laptop, laptop_of
-from tests.environments.door.stage import Running
+from tests.environments.door.stage import DOMAIN, Running, host_of
 from tests.frontend.pages.server import free_port
 from tests.lab.fixtures import until
 
@@ -63,6 +63,21 @@ def test_a_command_runs_with_its_input_and_its_exit_code(
     gate = door.door.gate
     assert gate is not None
     until(lambda: not gate.inside, "nobody is in any more")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_without_a_port_has_a_shell_and_no_address(
+    alices: Laptop, lab: Environment, door: Running, as_alice: Actor
+) -> None:
+    kind_create(actor=SYSTEM, slug="shell", name="Shell", document=stage.SHELL)
+    made = environment_create(actor=as_alice, workspace=lab.workspace, kind="shell", name="sh", gpus=0)
+    row = stage.settle(made)
+    until(lambda: alices.asks(row.label or "", "exit 3").returncode == 3, "it is entered")
+    row.refresh_from_db()
+    assert row.last_used_at is not None
+    answers = [door.visitor().ask(host) for host in (host_of(row), f"{'0' * 32}.{DOMAIN}")]
+    assert answers[0].status == answers[1].status == 401
+    assert answers[0].text == answers[1].text
 
 
 @pytest.mark.django_db(transaction=True)

@@ -7,11 +7,16 @@ from django.test import Client, override_settings
 
 from gpuaas.core.clock import now
 from gpuaas.environments.models import DoorKey, DoorPass, Environment, EnvironmentUse
-from gpuaas.environments.services import environment_access_set, environment_stop
+from gpuaas.environments.services import (
+    environment_access_set,
+    environment_create,
+    environment_stop,
+    kind_create,
+)
 from gpuaas.workspaces.models import Workspace
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
-from tests.environments.stage import kind, ready, settle
+from tests.environments.stage import SHELL, kind, ready, settle
 from tests.factories.tenants import ProjectFactory, ProjectMembershipFactory, UserFactory
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
@@ -119,3 +124,24 @@ def test_a_private_one_is_not_started_by_others(
     Environment.objects.filter(pk=lab.pk).update(created_by=bob, access="private")
     assert alice_at.get(entrance(row)).status_code == 403
     assert Environment.objects.get().state == "suspended"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_one_without_a_port_is_entered_by_ssh_or_kubectl(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project, settings: Any
+) -> None:
+    kind_create(actor=SYSTEM, slug="shell", name="Shell", document=SHELL)
+    row = settle(environment_create(actor=as_alice, workspace=room, kind="shell", name="sh"))
+    page = at("environment", project, row.pk)
+    shown = words(alice_at.get(page))
+    assert f"exec -it {row.external_name} -- sh -l" in shown
+    assert "Then open this address" not in shown
+    assert "is entered by SSH or kubectl" in words(alice_at.get(at("environment_access", project, row.pk)))
+    settings.DOOR_SSH = ("ssh.test", 22)
+    shown = words(alice_at.get(page))
+    assert f"ssh {row.label}@ssh.test" in shown
+    assert "kubectl" not in shown
+    assert alice_at.get(entrance(row)).status_code == 404
+    row = settle(environment_stop(actor=as_alice, environment=row))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    assert "Its home is kept" in words(alice_at.get(page))

@@ -17,10 +17,11 @@ from django.urls import reverse
 from deploy.lab.node import Lab
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
-from gpuaas.environments.models import Environment, EnvironmentUse
+from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentUse
 from gpuaas.environments.services import environment_create, kind_create
 from gpuaas.environments.spec import spec_of
 from gpuaas.providers.base import Address, Carry, Change, EnvironmentSpec
+from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.contracts.rigs.kubernetes import volume_for
@@ -34,7 +35,7 @@ from tests.providers.kubernetes.test_warden import stage as workspace_row
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
-GPUS = 2
+GPUS, PORT = 2, 8888
 SERVES = (
     "mkdir -p /tmp/www/api && echo it answers > /tmp/www/api/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
     "exec httpd -f -p $(PORT) -h /tmp/www"
@@ -58,7 +59,7 @@ def spec(node_lab: Lab, bought: Room) -> EnvironmentSpec:
         workspace=bought.ref,
         image=TOOLS,
         command=("sh", "-c", SERVES),
-        port=8888,
+        port=PORT,
         readiness="/api/",
         home="/home/user",
         home_gib=1,
@@ -67,7 +68,7 @@ def spec(node_lab: Lab, bought: Room) -> EnvironmentSpec:
         user=1000,
         gpus=GPUS,
         resource_name=L4.resource_name,
-        variables={"PORT": "8888"},
+        variables={"PORT": str(PORT)},
     )
     volume_make(node_lab, bought, wanted)
     return wanted
@@ -136,7 +137,7 @@ def test_it_runs_sees_its_devices_and_keeps_its_home(
     assert all(re.fullmatch(r"GPU-[0-9a-f-]{36}", each) for each in devices)
     assert place.execute(spec.name, "test -e /var/run/secrets/kubernetes.io || echo no token") == "no token\n"
     assert place.execute(spec.name, "id -u") == "1000\n"
-    with place.forwarded(f"service/{spec.name}", spec.port) as port:
+    with place.forwarded(f"service/{spec.name}", PORT) as port:
         assert answer_of(f"http://127.0.0.1:{port}/api/") == "it answers\n"
     place.execute(spec.name, "echo a day of work > /home/user/notes")
 
@@ -183,11 +184,19 @@ def unused(
     workspace = workspace_row(LabSite(node_lab.kubeconfig), bought, project, alice, L4)
     workspace.storage_gib = 10
     workspace.save(update_fields=["storage_gib"])
-    kind_create(actor=SYSTEM, slug="notebook", name="Notebook", document=IDLE_KIND)
-    row = environment_create(actor=as_alice, workspace=workspace, kind="notebook", name="lab")
-    volume_make(node_lab, bought, spec_of(Environment.objects.select_related("made_of__kind").get(pk=row.pk)))
+    return runs_in(workspace, node_lab, bought, as_alice, IDLE_KIND)
+
+
+def runs_in(
+    workspace: Workspace, lab: Lab, bought: Room, actor: Actor, document: dict[str, Any]
+) -> Environment:
+    """Of a kind of its own; returns when it is ready."""
+    slug = f"kind-{EnvironmentKind.objects.count()}"
+    kind_create(actor=SYSTEM, slug=slug, name=slug, document=document)
+    row = environment_create(actor=actor, workspace=workspace, kind=slug, name=f"lab-{slug}")
+    volume_make(lab, bought, spec_of(Environment.objects.select_related("made_of__kind").get(pk=row.pk)))
     until(lambda: run_now(row).state == "ready", "it is ready")
-    return row
+    return Environment.objects.get(pk=row.pk)
 
 
 @pytest.mark.django_db(transaction=True)

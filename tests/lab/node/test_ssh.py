@@ -12,16 +12,26 @@ import pytest
 from deploy.embedded.certificate import certificate_make
 from deploy.lab.node import Lab
 from gpuaas.environments.models import Environment
+from gpuaas.environments.shipped import SHIPPED
+from tenants.actors import Actor
 from tenants.models import User
 from tests.environments.door.laptop import Laptop, laptop_of
 from tests.environments.door.stage import DOMAIN, door_running
 from tests.frontend.pages.server import free_port
 from tests.lab.fixtures import until
 from tests.lab.kubernetes.kubectl import Kubectl
-from tests.lab.node.place import Place
-from tests.lab.node.test_environments import bought, unused  # noqa: F401  fixtures
+from tests.lab.node.place import TOOLS, Place
+from tests.lab.node.test_environments import bought, runs_in, unused  # noqa: F401  fixtures
 from tests.providers.kubernetes.conftest import Room
 
+SHELL = {
+    "image": TOOLS,
+    "command": SHIPPED["shell"][2]["command"],
+    "home": "/home/user",
+    "vcpus": 1,
+    "memory_gib": 1,
+    "home_gib": 1,
+}
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 
@@ -31,6 +41,7 @@ def test_a_shell_in_a_pod_that_runs(
     bought: Room,  # noqa: F811
     unused: Environment,  # noqa: F811
     alice: User,
+    as_alice: Actor,
     settings: Any,
     tmp_path: Path,
 ) -> None:
@@ -53,6 +64,8 @@ def test_a_shell_in_a_pod_that_runs(
         terminal(laptop, label, place, unused.external_name)
         ports(laptop, label)
         copies(laptop, label, tmp_path)
+        shell = runs_in(unused.workspace, node_lab, bought, as_alice, SHELL)
+        until(lambda: laptop.asks(shell.label or "", "pwd").stdout == b"/home/user\n", "it is entered")
 
 
 def files(laptop: Laptop, label: str) -> None:

@@ -55,6 +55,14 @@ def test_the_pod_asks_for_exactly_what_was_ordered() -> None:
     assert without["resources"]["limits"] == {"cpu": "4", "memory": "16Gi"}
 
 
+def test_without_a_port_nobody_comes_in_and_nothing_has_to_answer() -> None:
+    shell = replace(SPEC, port=None)
+    (container,) = pod_of(shell)["spec"]["containers"]
+    assert not {"ports", "readinessProbe"} & container.keys()
+    assert policy_of(shell)["spec"]["ingress"] == []
+    assert policy_of(SPEC)["spec"]["ingress"] != []
+
+
 def test_nothing_of_the_portals_is_in_it() -> None:
     pod = pod_of(SPEC)
     assert pod["spec"]["automountServiceAccountToken"] is False
