@@ -126,10 +126,10 @@ def test_a_private_one_is_not_started_by_others(
     assert Environment.objects.get().state == "suspended"
 
 
-@override_settings(DOOR_DOMAIN="apps.test")
 def test_one_without_a_port_is_entered_by_ssh_or_kubectl(
     alice_at: Client, as_alice: Actor, room: Workspace, project: Project, settings: Any
 ) -> None:
+    settings.DOOR_DOMAIN = "apps.test"
     kind_create(actor=SYSTEM, slug="shell", name="Shell", document=SHELL)
     row = settle(environment_create(actor=as_alice, workspace=room, kind="shell", name="sh"))
     page = at("environment", project, row.pk)
