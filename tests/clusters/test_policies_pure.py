@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from gpuaas.clusters.policies.decide import decide
 from gpuaas.clusters.policies.facts import Cap, Memory, Policy, Pool, Recommendation, Rules, Signals
-from gpuaas.clusters.policies.kinds import GpuUse, JobQueue, PendingPods, Schedule
+from gpuaas.clusters.policies.kinds import GpuUse, JobQueue, PendingPods, Schedule, healthy
 from gpuaas.clusters.policies.registry import kind_get, kind_of, settings_check
 from gpuaas.clusters.policies.replay import GAP, Purse, Setup, State, Tick, replay
 from gpuaas.clusters.policies.stored import memory_read, memory_stored
@@ -217,13 +217,44 @@ def test_what_the_kinds_want() -> None:
     assert wanted(GpuUse({"target_percent": 50}), Signals(START, 8), pool) == 4
     assert wanted(GpuUse({"target_percent": 100}), Signals(START, 8, 1, 1), pool) == 3
     assert wanted(GpuUse({"target_percent": 80}), Signals(START, 0, 1, 1), replace(pool, count=0)) == 1
-    sick = Signals(START, 2, 2, 1, unhealthy=1)
+    sick = Signals(START, 2, 2, 1, unhealthy=frozenset({1}))
     told = PendingPods({"spare_workers": 0}).decide(sick, replace(pool, gpus=2), START, {})
     assert (told.count, told.reason) == (
         3,
         "2 GPUs are used and 2 are requested, and 1 unhealthy worker accepts no work",
     )
     assert wanted(JobQueue({"jobs_per_worker": 1}), sick, replace(pool, gpus=2)) == 3
+
+
+@pytest.mark.parametrize(
+    ("need", "count", "sick", "wanted"),
+    [
+        (0, 3, {1}, 0),  # without work none is paid for
+        (1, 3, {1}, 2),
+        (2, 3, {3}, 2),  # the one that goes anyway
+        (1, 1, {1}, 2),
+        (1, 2, {1, 2}, 2),  # a new one would be no better
+        (2, 3, {1, 3}, 3),
+        (4, 4, {1, 2, 3, 4}, 5),
+        (4, 4, {1, 4}, 6),
+        (1, 1, {2}, 1),
+    ],
+)
+def test_others_stand_in_for_unhealthy_workers_within_bounds(
+    need: int, count: int, sick: set[int], wanted: int
+) -> None:
+    signals = Signals(START, unhealthy=frozenset(sick))
+    assert healthy(need, signals, Pool("gpu", count, 1, 0, 12))[0] == wanted
+
+
+@given(st.integers(0, 12), st.integers(0, 4))
+def test_workers_that_are_all_unhealthy_are_not_added_without_end(need: int, count: int) -> None:
+    seen = []
+    for _ in range(20):
+        signals = Signals(START, unhealthy=frozenset(range(1, count + 1)))
+        count = healthy(need, signals, Pool("gpu", count, 1, 0, 99))[0]
+        seen.append(count)
+    assert seen[-1] <= need + 1
 
 
 FLOOR = {"hours": ["Mon-Fri 08:00-18:00 3", "Mon 08:00-09:00 4"], "time_zone": "Europe/Berlin"}

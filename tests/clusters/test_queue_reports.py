@@ -195,6 +195,9 @@ PD                  big                  cpu=1,mem=1G,node=1,billing=1,gres/gpu=
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 DependencyNeverSatisfied
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 BeginTime
 PD                  small                cpu=1,mem=1G,node=1,billing=1 Priority
+PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 (launch failed requeued held)
+PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 JobHoldMaxRequeue
+SE                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 JobHeldUser
 """
 SINFO = """\
 {0}-small-1    mixed          none
@@ -212,7 +215,7 @@ somebodys-9    idle           none
 """
 NOTHING = {"used_gpus": 0, "pending_gpus": 0, "queued": 0}
 WORKERS: dict[str, dict[str, Any]] = {
-    "small": {"least": 2, "busy": [1], "unhealthy": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
+    "small": {"least": 4, "busy": [1], "unhealthy": [{"number": 4, "reason": "0 of 1 GPUs are seen"}]},
     "big": {
         "least": 12,
         "busy": [2, 10, 12],
@@ -251,8 +254,26 @@ def test_the_head_drains_what_is_to_go_and_forgets_what_is_gone(tmp_path: Path) 
     assert done == [
         "delete nodename={0}-big-12",
         "update nodename={0}-big-10 state=drain reason=gpuaas",
+        "update nodename={0}-big-2 state=drain reason=gpuaas instead of disk is sick",
         "update nodename={0}-small-3 state=resume",
+        'update nodename={0}-small-4 state=drain reason=gpuaas instead of unhealthy: 0 of 1 GPUs "are" seen',
     ]
+
+
+def test_what_goes_is_drained_by_no_other_reason_which_comes_back_when_it_stays(tmp_path: Path) -> None:
+    """Its health check would let an unhealthy worker work again between the report that it has no job and its end."""
+    workers = "{0}-small-1 drained gpuaas instead of unhealthy: x\n{0}-small-2 drained* gpuaas instead of the fan is loud\n"
+    found, done = queue_run(
+        tmp_path, "", {"pools": [{"pool": "small", "workers": 1, "machines": 2}]}, workers=workers
+    )
+    assert found["small"] == {"pool": "small", **NOTHING, "least": 0, "busy": [], "unhealthy": []}
+    assert done == ["update nodename={0}-small-1 state=drain reason=unhealthy: x"]
+
+
+@pytest.mark.parametrize("reason", ['"', "\u00e4\u00f6", "\\"])
+def test_a_reason_of_no_plain_text_is_told_in_words(reason: str, tmp_path: Path) -> None:
+    found, _ = queue_run(tmp_path, "", {}, workers=f"{{0}}-small-1 drained {reason}\n")
+    assert found["small"]["unhealthy"] == [{"number": 1, "reason": "it is drained"}]
 
 
 def test_a_queue_beyond_all_bounds_is_told_up_to_them(tmp_path: Path) -> None:
@@ -296,7 +317,13 @@ def test_a_slurm_without_its_accounting_loses_no_day(tmp_path: Path) -> None:
 
 
 def queue_run(
-    tmp_path: Path, jobs: str, answer: dict[str, Any], *, usage: str = "exit 1", refuses: str = ":"
+    tmp_path: Path,
+    jobs: str,
+    answer: dict[str, Any],
+    *,
+    usage: str = "exit 1",
+    refuses: str = ":",
+    workers: str = SINFO,
 ) -> tuple[dict[str, Any], list[str]]:
     """What the head tells, by pool, and what it then does to its workers."""
     made = spec(ClusterKind.SLURM)
@@ -304,7 +331,7 @@ def queue_run(
     tools = tmp_path / "tools"
     tools.mkdir()
     (tmp_path / "jobs").write_text(jobs)
-    (tmp_path / "workers").write_text(SINFO.format(made.external_name))
+    (tmp_path / "workers").write_text(workers.format(made.external_name))
     (tmp_path / "answer").write_text(json.dumps(answer))
     (tmp_path / "done").touch()
     does = {

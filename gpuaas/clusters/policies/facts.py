@@ -16,8 +16,8 @@ class Signals:
     how many wait.
 
     least: workers with higher numbers have no work and accept none, as long as the order to drain them holds that
-    the cluster knew of then (`drain`); None: the cluster cannot tell. unhealthy: workers that accept no work because something is
-    wrong with them.
+    the cluster knew of then (`drain`); None: the cluster cannot tell. unhealthy: numbers of workers that accept no work because
+    something is wrong with them.
     """
 
     at: datetime
@@ -26,7 +26,7 @@ class Signals:
     queued: int = 0
     least: int | None = None
     drain: str = ""
-    unhealthy: int = 0
+    unhealthy: frozenset[int] = frozenset()
 
     @property
     def demand_gpus(self) -> int:

@@ -40,11 +40,24 @@ def per(amount: int, each: int) -> int:
     return -(-amount // each)
 
 
-def _beside(signals: Signals) -> str:
-    """Workers that others have to stand in for, in words."""
-    if not signals.unhealthy:
-        return ""
-    return f", and {signals.unhealthy} unhealthy {'worker accepts' if signals.unhealthy == 1 else 'workers accept'} no work"
+def healthy(need: int, signals: Signals, pool: Pool) -> tuple[int, str]:
+    """How many workers there have to be for `need` that accept work, and why those are more, in words.
+
+    Others stand in for unhealthy ones, but only one, or as many as are healthy: what makes all of them unhealthy would do so with new
+    ones. Work that still runs on an unhealthy one counts beside it, since what is left of that worker takes none.
+    """
+    sick = {number for number in signals.unhealthy if number <= pool.count}
+    most = need + max(1, pool.count - len(sick)) if need else 0
+    wanted = next(
+        (count for count in range(need, most) if count - sum(number <= count for number in sick) >= need),
+        most,
+    )
+    if wanted == need:
+        return need, ""
+    return (
+        wanted,
+        f", and {len(sick)} unhealthy {'worker accepts' if len(sick) == 1 else 'workers accept'} no work",
+    )
 
 
 class PendingPods:
@@ -72,11 +85,10 @@ class PendingPods:
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del memory
-        wanted = per(signals.demand_gpus, pool.gpus) + self.spare + signals.unhealthy
+        wanted, unhealthy = healthy(per(signals.demand_gpus, pool.gpus) + self.spare, signals, pool)
         words = f"{signals.used_gpus} GPUs are used and {signals.pending_gpus} are requested"
         words = f"{words}, plus {self.spare} spare workers" if self.spare else words
-        words += _beside(signals)
-        return self.floor.under(wanted, words, now)
+        return self.floor.under(wanted, words + unhealthy, now)
 
 
 class JobQueue:
@@ -105,8 +117,9 @@ class JobQueue:
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del memory
-        wanted = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs) + signals.unhealthy
-        words = f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used{_beside(signals)}"
+        need = per(signals.used_gpus, pool.gpus) + per(signals.queued, self.jobs)
+        wanted, unhealthy = healthy(need, signals, pool)
+        words = f"{signals.queued} jobs are waiting and {signals.used_gpus} GPUs are used{unhealthy}"
         return self.floor.under(wanted, words, now)
 
 
@@ -136,11 +149,11 @@ class GpuUse:
 
     def decide(self, signals: Signals, pool: Pool, now: datetime, memory: Settings) -> Recommendation:
         del memory
-        wanted = per(signals.used_gpus * 100, pool.gpus * self.target)
+        wanted, unhealthy = healthy(per(signals.used_gpus * 100, pool.gpus * self.target), signals, pool)
         if signals.pending_gpus and wanted <= pool.count:
             wanted = pool.count + 1  # all are taken, and more is wanted than the share can show
         share = signals.used_gpus * 100 // pool.capacity if pool.capacity else 0
-        words = f"{share}% of {pool.capacity} GPUs are allocated, the target is {self.target}%"
+        words = f"{share}% of {pool.capacity} GPUs are allocated, the target is {self.target}%{unhealthy}"
         return self.floor.under(wanted, words, now)
 
 

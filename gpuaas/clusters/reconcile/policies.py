@@ -105,7 +105,7 @@ def _signals(row: ScalingPolicy, cluster: Cluster) -> Signals:
     if mine is None:
         return Signals(whole_second(clock.now()))
     counted = (mine.used_gpus, mine.pending_gpus, mine.queued)
-    sick = len(mine.unhealthy)
+    sick = frozenset(number for number, _ in mine.unhealthy)
     return Signals(whole_second(clock.now()), *counted, least=mine.least, drain=mine.drain, unhealthy=sick)
 
 

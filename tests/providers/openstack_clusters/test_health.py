@@ -74,6 +74,18 @@ def test_what_is_wrong_drains_it_and_what_is_mended_lets_it_work_again(
     ]
 
 
+def test_a_driver_that_hangs_holds_up_no_check(tmp_path: Path) -> None:
+    """Its program cannot be killed: here another one goes on in its place. The next check does not start one more."""
+    begun, goes_on = tmp_path / "begun", f"echo $$ >> {tmp_path}/begun; /bin/sleep 20 & exec /bin/sleep 20"
+    words = "the driver of the GPUs does not answer"
+    drained = [f"update nodename={{0}}-big-1 state=drain reason=unhealthy: {words}"]
+    for _ in range(2):
+        assert (
+            Worker(tmp_path, does={"nvidia-smi": goes_on, "sleep": "exec /bin/sleep 0.01"}).check() == drained
+        )
+    assert len(begun.read_text().splitlines()) == 1
+
+
 def test_a_home_that_came_late_is_mounted(tmp_path: Path) -> None:
     """As after an outage of head and worker, of which the worker came back first."""
     late = {"findmnt": "exit 1", "mount": f'echo "$@" > {tmp_path}/mounted'}

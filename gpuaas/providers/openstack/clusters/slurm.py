@@ -24,6 +24,8 @@ StorageUser=slurm
 # good if it does not reach the head, as after an outage of both
 SLURMD_UNIT = (
     "[Unit]\nConditionPathExists=\nStartLimitIntervalSec=0\n[Service]\nRestart=on-failure\nRestartSec=5\n"
+    # slurmd ends where a device file of a GPU is missing, and after a reboot some drivers make them when they are first asked
+    "ExecStartPre=-/usr/bin/timeout 30 nvidia-smi --list-gpus\n"
 )
 
 # members work on the head, too: their sessions together leave room for what the cluster needs there, and that comes up again

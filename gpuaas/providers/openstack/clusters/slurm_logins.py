@@ -247,9 +247,9 @@ def main(head: Head, cluster: str, answer: Mapping[str, Any], *, cancel: bool) -
     if orders is None:
         return 0
     logins = logins_merge(orders["logins"], head.there(), head.foreign())
-    head.shut(logins)
     inside = [one for one in logins if one.admitted]
     try:
+        head.shut(logins)
         head.open(logins)
         # a new login is reported as ready once Slurm knows it
         known = head.reported()

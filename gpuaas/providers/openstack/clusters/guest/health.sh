@@ -8,10 +8,26 @@ etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/stages.sh"
 . "$etc/clock.sh"
 mark='unhealthy:' # queue.sh looks for it
+gpus_seen() { # how many. A driver that hangs keeps its program even when that is killed, so nothing waits for it: it keeps the lock
+  local seen program
+  exec 8> "$etc/gpus.lock"
+  flock --nonblock 8 || return 1
+  seen=$(mktemp --tmpdir=/dev/shm)
+  nvidia-smi --list-gpus > "$seen" 2> /dev/null &
+  program=$!
+  exec 8>&-
+  for _ in {1..75}; do
+    kill -0 $program 2> /dev/null || break
+    sleep 0.2
+  done
+  grep --count '^GPU' "$seen" || true
+  rm "$seen"
+  ! kill -KILL $program 2> /dev/null
+}
 what_is_wrong() { # the first thing, in words; nothing where all is well. Slurm ends a check after a minute
   local seen clock
   if [ "$GPUAAS_GPUS" -gt 0 ]; then
-    seen=$(timeout --signal KILL 15 nvidia-smi --list-gpus 2> /dev/null | grep --count '^GPU' || true)
+    if ! seen=$(gpus_seen); then echo 'the driver of the GPUs does not answer'; return; fi
     [ "$seen" -ge "$GPUAAS_GPUS" ] || { echo "$seen of $GPUAAS_GPUS GPUs are seen"; return; }
   fi
   # after an outage of both the head may come up last

@@ -5,11 +5,15 @@
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
+exec 8> "$etc/queue.lock"
+flock 8 # of two runs at once the later one has the newer answer
 cluster=${GPUAAS_NODE%-control-1}
 names=$etc/logins.json # of the logins that are let in
-reason=gpuaas # of what was drained here; what others drain is left to them
+reason=gpuaas # of what was drained here, with what others had drained it for
+instead="$reason instead of "
 # of a job that may run in several partitions the first counts; one that is held back, or waits for another or for its
-# time, asks for nothing. A worker that is drained or down has no job and gets none
+# time, asks for nothing, nor does one that Slurm will not start. Only a worker that was drained here has no job and gets none: any other
+# may work again at any moment
 count='
 FILENAME == "/dev/fd/3" {
   if (index($1, cluster "-") != 1 || !match($1, /-[0-9]+$/)) next
@@ -19,13 +23,15 @@ FILENAME == "/dev/fd/3" {
   state = $2; gsub(/[^a-z]/, "", state)
   reason = ""
   for (word = 3; word <= NF; word++) reason = reason (reason ? " " : "") $word
+  goes = reason == ours || index(reason, instead) == 1
   sub(/^unhealthy: /, "", reason)
-  gsub(/["\\[:cntrl:]]/, "", reason)
+  gsub(/[^ -~]|["\\]/, "", reason)
+  if (reason == "") reason = "it is " state
   # what is drained to go is well, and so is what its health check has not drained
-  if (state ~ /^(down|drain|fail)/ && reason != ours && reason != "none") {
+  if (state ~ /^(down|drain|fail)/ && !goes && reason != "none") {
     unhealthy[pool] = unhealthy[pool] sprintf("%s{\"number\": %d, \"reason\": \"%s\"}", unhealthy[pool] ? ", " : "", number, reason)
   }
-  if (state == "drained" || state == "down") next
+  if (state == "drained" && goes) next
   if (number > least[pool]) least[pool] = number
   if (state ~ /^(alloc|allocated|mixed|completing|draining)$/) busy[pool] = busy[pool] (busy[pool] ? ", " : "") number
   next
@@ -34,9 +40,9 @@ FILENAME == "/dev/fd/3" {
   split($2, partitions, ","); pool = partitions[1]; gpus = 0
   parts = split($3, resources, ",")
   for (each = 1; each <= parts; each++) if (resources[each] ~ /^gres\/gpu=/) gpus = substr(resources[each], 10) + 0
-  if (gpus == 0) next
+  if (gpus == 0 || $1 ~ /^(SE|RH|RD)$/) next
   if ($1 != "PD") { used[pool] += gpus; seen[pool] }
-  else if ($4 !~ /^(JobHeld|Dependency|BeginTime)/) { waits[pool] += gpus; queued[pool]++; seen[pool] }
+  else if ($4 !~ /^\(?(JobHeld|JobHold|Dependency|BeginTime|BadConstraints|launch)/) { waits[pool] += gpus; queued[pool]++; seen[pool] }
 }
 function most(amount) { return amount < 1000000 ? amount : 1000000 } # the portal takes no more
 END {
@@ -68,7 +74,7 @@ post() { # PARTS: what Slurm does not say is left out, since nobody may be let i
 pools='' failed=0
 if nodes=$(workers) &&
   jobs=$(timeout 10 squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100); then
-  pools=$(awk -v cluster="$cluster" -v ours="$reason" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
+  pools=$(LC_ALL=C awk -v cluster="$cluster" -v ours="$reason" -v instead="$instead" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 usage=$(timeout 10 gpuaas-usage "${since:-$today}") || usage=''
 # whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says
@@ -93,9 +99,15 @@ workers | sort --unique | while read -r node state why; do
     if [ "$number" -gt "$machines" ] && [[ $state == *'*' ]]; then
       scontrol delete nodename="$node" || true # refused while Slurm still counts a job there
     elif [ "$number" -gt "$most" ]; then
-      [[ $state == drain* ]] || scontrol update nodename="$node" state=drain reason=$reason || true
+      if [[ $state != drain* ]]; then
+        scontrol update nodename="$node" state=drain reason="$reason" || true
+      elif [[ $why != "$reason" && $why != "$instead"* ]]; then # so that nothing else lets it work
+        scontrol update nodename="$node" state=drain reason="$instead$why" || true
+      fi
     elif [[ $state == drain* && $why == "$reason" ]]; then
       scontrol update nodename="$node" state=resume || true
+    elif [[ $state == drain* && $why == "$instead"* ]]; then
+      scontrol update nodename="$node" state=drain reason="${why#"$instead"}" || true
     fi
   done <<< "$orders"
 done

@@ -110,6 +110,9 @@ stage_ready() {
     until_true 60 'the logins of members are not there' gpuaas-queue || echo 'they follow with the reports of the queue'
     systemctl enable --quiet --now gpuaas-queue.timer
   else
+    # what was wrong with an earlier machine of this name is over; refused where nothing was
+    [ -e /etc/gpuaas/joined ] || scontrol update nodename="$GPUAAS_NODE" state=resume > /dev/null 2>&1 || true
     until_true 600 'Slurm has not made the machine available to jobs' service_does slurmd worker_is_idle
+    touch /etc/gpuaas/joined
   fi
 }
