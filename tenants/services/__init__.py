@@ -13,7 +13,7 @@ from tenants.services.organizations import (
     project_create,
     project_update,
 )
-from tenants.services.sessions import sessions_end
+from tenants.services.sessions import session_changed, sessions_end
 from tenants.services.tokens import token_create, token_revoke, token_touch
 from tenants.services.tries import (
     password_reset,
@@ -24,7 +24,6 @@ from tenants.services.tries import (
     try_take,
 )
 from tenants.services.users import (
-    session_changed,
     user_activate,
     user_create,
     user_deactivate,

@@ -8,12 +8,12 @@ from django.contrib.sessions.models import Session
 from django.db import transaction
 
 from gpuaas.core import clock
+from gpuaas.core.events import publish, user_group
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import User
 from tenants.roles import Permission
 from tenants.selectors import person_require
-from tenants.services.users import session_changed
 
 
 @transaction.atomic
@@ -36,3 +36,8 @@ def sessions_end(
         audit_record(actor=actor, action="user.sign_out", target=person, after={"sessions": len(ended)})
         session_changed(person)
     return len(ended)
+
+
+def session_changed(user: User) -> None:
+    """Open pages of the person ask at once whether their session still holds."""
+    publish(kind="membership", id=user.pk, groups=(user_group(user.pk),))

@@ -9,7 +9,6 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
-from gpuaas.core.events import publish, user_group
 from gpuaas.core.queue import poke
 from gpuaas.core.validation import row_check
 from tenants.actors import Actor
@@ -19,6 +18,7 @@ from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
 from tenants.services.addresses import address_free_require
 from tenants.services.checks import choice_check
+from tenants.services.sessions import session_changed, sessions_end
 
 
 @transaction.atomic
@@ -101,24 +101,20 @@ def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> N
 
 @transaction.atomic
 def user_deactivate(*, actor: Actor, user: User) -> None:
-    """Sessions and tokens end with their next request, and access at the sites follows; what the person created
-    stays."""
+    """Sessions end, also for when the account is enabled again; tokens rest until then, and access at the sites follows. What the
+    person created stays."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if actor.owns(user.pk):
         raise Conflict("you cannot disable your own account; ask another operator")
     _another_operator_require(user)
     _active_set(actor, user, active=False)
+    sessions_end(actor=actor, user=user)
 
 
 @transaction.atomic
 def user_activate(*, actor: Actor, user: User) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _active_set(actor, user, active=True)
-
-
-def session_changed(user: User) -> None:
-    """Open pages of the person ask at once whether their session still holds."""
-    publish(kind="membership", id=user.pk, groups=(user_group(user.pk),))
 
 
 def _another_operator_require(user: User) -> None:

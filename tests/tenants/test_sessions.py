@@ -13,7 +13,7 @@ from django.urls import reverse
 from gpuaas.core import clock
 from tenants.actors import SYSTEM
 from tenants.models import ApiToken, Project, User
-from tenants.services import token_revoke, user_deactivate
+from tenants.services import token_revoke, user_activate, user_deactivate
 from tests.api.caller import Caller, token_for
 
 PASSWORD, OTHER = "correct horse battery staple", "another horse of another stable"
@@ -94,6 +94,9 @@ def test_a_disabled_account_is_out_at_once(alice: User, project: Project) -> Non
     assert not is_in(client)
     assert (program.get(place).status, program.get(place).code) == (401, "unauthorized")
     assert sign_in(Client()).url == reverse("account_inactive")
+    user_activate(actor=SYSTEM, user=alice)
+    assert not is_in(client), "what was signed in before"
+    assert program.get(place).status == 200
 
 
 def test_a_revoked_token_is_refused_at_once(alice: User, project: Project) -> None:

@@ -13,13 +13,13 @@ from django.urls import Resolver404, resolve
 from playwright.sync_api import Page, expect
 
 OPERATORS = ("/operator/",)
-TENANTS = ("/p/", "/o/", "/account/")
+TENANTS = ("/p/", "/o/", "/account/", "/accounts/")
 WIDTHS = (390, 768, 1280, 1920)
 AXE_WIDTHS = (390, 1280)  # the second is what the rest is done at
 HEIGHT = 900
-FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=")
+FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=|/download/$")
 # other rooms, and the way out
-ELSEWHERE = ("/api/", "/static/", "/accounts/", "/healthz")
+ELSEWHERE = ("/api/", "/static/", "/accounts/login/", "/accounts/logout/", "/healthz")
 ROW = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d+$")
 
 DISABLED = """() => [...document.querySelectorAll('button:disabled, [aria-disabled=true]')]
@@ -34,6 +34,17 @@ TOO_WIDE = """() => document.documentElement.scrollWidth > innerWidth ?
   [...document.querySelectorAll('main *')].filter(each => each.getBoundingClientRect().right > innerWidth + 1
     && !each.closest('.g-scroll, .visually-hidden')).slice(0, 2)
     .map(each => each.outerHTML.replace(/\\s+/g, ' ').slice(0, 120)).join(' | ') || 'something' : ''"""
+# a matrix is looked at part by part; what else is wider than its place is stacked on a phone, or has too much to say
+SCROLLS = """() => [...document.querySelectorAll('main .g-scroll:not(.g-matrix)')]
+  .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
+  .map(each => `${each.ariaLabel ?? each.id} by ${each.scrollWidth - each.clientWidth}`).join(' | ')"""
+# the same of what is open over the page
+TOO_WIDE_INSIDE = """each => {
+  const right = Math.min(each.getBoundingClientRect().right, innerWidth) + 1;
+  return [each, ...each.querySelectorAll('*')].filter(one => one.getBoundingClientRect().right > right
+    && one.checkVisibility() && !one.parentElement.closest('.g-scroll, .visually-hidden') && !one.matches('.visually-hidden'))
+    .slice(0, 2).map(one => one.outerHTML.replace(/\\s+/g, ' ').slice(0, 120)).join(' | ');
+}"""
 
 # a change of color that is under way is no color of the theme
 ENDED = """() => document.getAnimations().filter(each => Number.isFinite(each.effect.getComputedTiming().endTime))
@@ -86,6 +97,8 @@ class Crawl:
         if response is None or response.status >= 400:
             self.found.append(f"{path}: {response and response.status}")
             return []
+        where = self.kinds_of(self.page.url.removeprefix(self.address))
+        name = min(where)[0] if where else name  # it may lead elsewhere
         is_new = name not in self.names
         self.names.append(name)
         expect(self.page.locator("html[data-assets]")).to_have_count(1)
@@ -116,21 +129,23 @@ class Crawl:
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
             if what := self.page.evaluate(TOO_WIDE):
                 self.found.append(f"{path} scrolls sideways at {width}: {what}")
+            if what := self.page.evaluate(SCROLLS):
+                self.found.append(f"{path} has a part that scrolls sideways at {width}: {what}")
         self.page.set_viewport_size({"width": 1280, "height": HEIGHT})
 
-    def sound(self, path: str) -> None:
-        """All that axe knows in light; in dark what colors change. On a phone, and on a desk."""
+    def sound(self, what: str, *, inside: str = "", widths: Iterable[int] = AXE_WIDTHS) -> None:
+        """All that axe knows in light; in dark what colors change. On a phone, and on a desk. inside: a part of the page."""
         themes: list[tuple[Literal["light", "dark"], dict[str, list[str]] | None]] = [
             ("light", None),
             ("dark", {"runOnly": ["color-contrast"]}),
         ]
-        for width, (theme, options) in product(AXE_WIDTHS, themes):
+        for width, (theme, options) in product(widths, themes):
             self.page.set_viewport_size({"width": width, "height": HEIGHT})
             self.page.emulate_media(color_scheme=theme)
             self.page.evaluate(ENDED)
-            found = Axe().run(self.page, options=options).response["violations"]
+            found = Axe().run(self.page, inside or None, options).response["violations"]
             self.found += [
-                f"{path} in {theme} at {width}: {v['id']} {v['nodes'][0]['html'][:140]}" for v in found
+                f"{what} in {theme} at {width}: {v['id']} {v['nodes'][0]['html'][:140]}" for v in found
             ]
         self.page.emulate_media(color_scheme="light")
 
@@ -139,16 +154,39 @@ class Crawl:
         return {ROW.sub("", name): name for name in self.page.evaluate(shown)}.values()
 
     def open_dialogs(self, path: str) -> None:
-        """One of each kind of row; whatever is opened closes."""
+        """One of each kind of row, and what a link draws beside the page; whatever is opened closes."""
         for name in self.dialogs_of_page():
             self.page.locator(f'[data-dialog="{name}"]:visible').first.click()
-            dialog = self.page.locator(f"dialog[id='{name}']")
-            expect(dialog).to_be_visible()
-            self.found += [
-                f"{path} #{name} does not say why: {html}"
-                for html in self.page.evaluate(DISABLED)
-                if "btn-delete" not in html  # beside it stands what to type
-            ]
-            self.page.keyboard.press("Escape")
-            expect(dialog).not_to_be_visible()
-            self.dialogs += 1
+            self.look_into(path, name)
+        for opener in self.page.locator('a[hx-target="#drawer-body"]:visible').all()[:1]:
+            opener.click()
+            self.look_into(path, "drawer")
+
+    def look_into(self, path: str, name: str) -> None:
+        """A dialog that has just been opened, when what it fetches is there."""
+        inside = f"dialog[id='{name}']"
+        dialog = self.page.locator(inside)
+        expect(dialog).to_be_visible()
+        expect(dialog.locator("[hx-trigger='intersect once'] > [data-scripted]")).to_have_count(0)
+        self.page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
+        self.page.evaluate(ENDED)
+        if what := dialog.evaluate(TOO_WIDE_INSIDE):
+            self.found.append(f"{path} #{name} is too wide at {WIDTHS[0]}: {what}")
+        if self.axe:
+            self.sound(f"{path} #{name}", inside=inside, widths=WIDTHS[:1])
+        self.page.set_viewport_size({"width": 1280, "height": HEIGHT})
+        self.found += [
+            f"{path} #{name} does not say why: {html}"
+            for html in self.page.evaluate(DISABLED)
+            if "btn-delete" not in html  # beside it stands what to type
+        ]
+        self.page.keyboard.press("Escape")
+        expect(dialog).not_to_be_visible()
+        self.dialogs += 1
+
+    def open_frame(self) -> None:
+        """What every page has, by its keys."""
+        for key, name in (("Control+k", "palette"), ("?", "shortcuts")):
+            self.page.keyboard.press(key)
+            self.look_into("everywhere", name)
+        self.told("everywhere")

@@ -14,6 +14,7 @@ from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from gpuaas.metering.services import held_sync
 from gpuaas.providers.baremetal.hosts import host_bind, host_take_out
+from quotas.models import Limit
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.api.cluster_stage import warm_stage
@@ -22,7 +23,7 @@ from tests.clusters.policy_stage import recorded, scaled_by
 from tests.clusters.stage import offered, ready
 from tests.factories.catalog import SiteFactory
 from tests.factories.quotas import limits_give
-from tests.frontend.pages.browsing import NEEDED, beside, context_for, looked_at, opened
+from tests.frontend.pages.browsing import NEEDED, SIZES, beside, context_for, looked_at, opened
 from tests.frontend.pages.server import served
 
 pytestmark = NEEDED
@@ -111,6 +112,35 @@ def test_from_the_order_to_the_proof(
     cluster = Cluster.objects.get()
     assert cluster.state == "deleted"
     assert not cluster.ledger.filter(gone_at=None).exists()
+    assert complaints == []
+
+
+def test_what_has_no_room_is_refused_beside_its_field_and_not_pressed(
+    chromium: Browser, address: str, alice: User, as_alice: Actor, project: Project
+) -> None:
+    cluster = ready(as_alice, project)
+    Limit.objects.filter(project=project, resource="gpu:h100-sxm-80gb").update(hard=4)
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/clusters/{cluster.pk}/scale/")
+    workers, press = (
+        page.get_by_label("GPU workers: workers"),
+        page.get_by_role("button", name="Scale", exact=True),
+    )
+    beside, why = page.locator("[id='id_pools.gpu-help']"), page.locator("#change-button .g-reason")
+    expect(why).to_have_text("Nothing has changed yet.")
+    workers.fill("3")
+    expect(beside).to_contain_text("weather-lm may hold at most 4")
+    expect(workers).to_have_attribute("aria-invalid", "true")
+    expect(press).to_be_disabled()
+    expect(why).to_have_text("It exceeds the limit.")
+    for size in SIZES:
+        page.set_viewport_size(SIZES[size])
+        looked_at(page, size, picture="cluster-scale-refused")
+    workers.fill("2")
+    expect(workers).not_to_have_attribute("aria-invalid", "true")
+    expect(press).to_be_enabled()
+    press.click()
+    state_is(page, "Scaling")
     assert complaints == []
 
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from billing.months import month_of, month_span
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
@@ -188,11 +189,30 @@ def test_a_resize_is_pressed_only_when_it_can_be_had(
     expect(page.locator("#effect")).to_contain_text("Difference")
     expect(press).to_be_enabled()
     looked_at(page, "desk", picture="resize-typed")
-    page.set_viewport_size({"width": 1190, "height": 900})
-    overflowing = page.evaluate(
-        "[...document.querySelectorAll('#effect .g-scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
-    )
-    assert overflowing == 0
+    for width in (390, 768, 1190, 1440, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        scrolls = "[...document.querySelectorAll('#effect .g-scroll')].filter(e => e.scrollWidth > e.clientWidth).length"
+        assert page.evaluate(scrolls) == 0, width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert complaints == []
+
+
+def test_a_request_costs_what_its_lease_costs(chromium: Browser, address: str, alice: User) -> None:
+    """The column of the month ends with the lease: the price of a whole month is not what one pays for a day."""
+    page, complaints = opened(context_for(chromium, address, alice))
+    new_request(page, address)
+    answer = page.locator("#answer")
+    page.locator("input[name=storage_gib]").fill("0")
+    month, whole = answer.locator("thead th").last, answer.locator(".g-answer__whole")
+    for days, cost in (("1", "€57.60"), ("7", "€403.20")):
+        page.locator(f"input[name=lease][value='{days}']").check()
+        expect(whole).to_contain_text(f"{24 * int(days)} h")
+        expect(whole).to_contain_text(cost)
+        now = clock.now()
+        end = min(now + timedelta(days=int(days)), month_span(month_of(now)).ends_at)
+        expect(month).to_have_text(f"In {month_of(now):%B} ({round((end - now).total_seconds() / 3600)} h)")
+        if end - now == timedelta(days=int(days)):
+            expect(answer.locator("tfoot td").last).to_have_text(cost)
     assert complaints == []
 
 

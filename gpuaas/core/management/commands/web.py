@@ -7,16 +7,16 @@ from typing import Any
 import uvicorn
 from django.core.management.base import BaseCommand, CommandParser
 
-SENT_SECONDS = 1.0
-
 
 class Server(uvicorn.Server):
+    sent_seconds = 1.0
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Takes no more connections, and then waits for the requests of those that it has just taken: uvicorn would reset
         them, as if they had nothing to say."""
         for server in self.servers:
             server.close()
-        await asyncio.sleep(SENT_SECONDS)
+        await asyncio.sleep(self.sent_seconds)
         await super().shutdown(sockets)
 
 
