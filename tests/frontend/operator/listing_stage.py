@@ -3,10 +3,13 @@
 import uuid
 from datetime import date, datetime, timedelta
 
+from allauth.usersessions.models import UserSession
+from django.test import Client
+
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of
 from gpuaas.catalog.models import Site, StorageClass
-from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.clusters.models import Cluster, ClusterLogin, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.environments.services import kind_version_add
 from gpuaas.workspaces.machines.models import Machine, PublicKey
@@ -38,6 +41,7 @@ from tests.factories.tenants import (
 )
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.pages.scene import grant_of_cluster, grant_to, robot_of
 from tests.jobs import stage as jobs
 
 
@@ -60,6 +64,9 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
     going = clusters_of(workspace, alice)
     troubles_of(workspace)
+    access_of(workspace, going, alice, bob)
+    for browser in ("Firefox/1 Linux", "Chrome/1 Windows"):
+        session_of(olga, browser)
     lines_of(workspace, going, olga)
     return {
         "template": TEMPLATE,
@@ -67,6 +74,7 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
         "cluster": str(going.pk),
         "room": str(room.pk),
         "old": str(workspace.pk),
+        "person": str(olga.pk),
         **money_of(workspace),
     }
 
@@ -82,6 +90,30 @@ def clusters_of(workspace: Workspace, alice: User) -> Cluster:
     going = Cluster.objects.filter(state="deleting")[0]
     LedgerEntry.objects.filter(cluster=first).update(cluster=going)
     return going
+
+
+def access_of(workspace: Workspace, cluster: Cluster, *people: User) -> None:
+    """Members, service accounts, and accounts on the cluster, each with a credential."""
+    for number, user in enumerate(people, start=1):
+        workspace.members.get_or_create(user=user, defaults={"role": "edit"})
+        grant_to(workspace, user)
+        grant_to(workspace, robot_of(workspace, f"ci-{number}"))
+        grant_of_cluster(cluster, user, hours=number)
+        ClusterLogin.objects.create(
+            project=workspace.project, user=user, name=f"login-{number}", uid=20_000 + number
+        )
+    Cluster.objects.filter(pk=cluster.pk).update(logins=["login-1"])
+
+
+def session_of(user: User, browser: str) -> UserSession:
+    """Of somebody who has signed in with it and is still signed in."""
+    client = Client()
+    client.force_login(user)
+    ip = f"10.0.0.{len(browser)}"
+    made: UserSession = UserSession.objects.create(
+        user=user, session_key=client.session.session_key, ip=ip, user_agent=browser
+    )
+    return made
 
 
 def troubles_of(workspace: Workspace) -> None:
