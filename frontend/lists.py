@@ -215,11 +215,13 @@ class Listing:
         *,
         without: Collection[str] = (),
         labels: Mapping[str, str] | None = None,
+        page_url: str = "",
         **choices: Choices,
     ) -> "Listed":
         """`rows` by what the filters ask; `present` makes what is drawn of a page, or of a part of the file, in a constant
-        number of queries. `without` leaves columns out, `labels` names some anew, `choices` are those of a filter."""
-        return Listed(self, request, rows, present, without, labels or {}, choices)
+        number of queries. `without` leaves columns out, `labels` names some anew, `choices` are those of a filter.
+        `page_url`: of a page that is also drawn in answer to a form with another address."""
+        return Listed(self, request, rows, present, without, labels or {}, choices, page_url)
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Listed:
     without: Collection[str]
     labels: Mapping[str, str]
     choices: Mapping[str, Choices]
+    page_url: str = ""
 
     @property
     def id(self) -> str:
@@ -247,6 +250,10 @@ class Listed:
     @property
     def filtered(self) -> bool:
         return self.query.filtered
+
+    @property
+    def path(self) -> str:
+        return self.page_url or self.request.path
 
     @property
     def page_name(self) -> str:
@@ -348,7 +355,7 @@ class Listed:
             query.pop(name, None)
             if text:
                 query[name] = text
-        return f"?{query.urlencode()}"
+        return f"{self.path if self.path != self.request.path else ''}?{query.urlencode()}"
 
     @property
     def wanted_as_file(self) -> bool:

@@ -11,7 +11,9 @@ from billing.months import month_of
 from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.clusters.models import Cluster, ClusterLogin, LedgerEntry
 from gpuaas.core import clock
+from gpuaas.core.models import Process
 from gpuaas.environments.services import kind_version_add
+from gpuaas.metering.models import CrossCheck
 from gpuaas.workspaces.machines.models import Machine, PublicKey
 from gpuaas.workspaces.models import Workspace
 from quotas.models import CapacityStretch
@@ -126,6 +128,15 @@ def troubles_of(workspace: Workspace) -> None:
             month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
         )
     pool = workspace.flavors.get().flavor.pool
+    findings = [
+        {"name": f"pod-{n}", "workspace": "alpha", "what": f"differs by {n}", "repaired": n == 1}
+        for n in (1, 2)
+    ]
+    CrossCheck.objects.create(site=site, checked_at=now, compared=2, findings=findings)
+    for number in (1, 2):
+        Process.objects.create(
+            kind="worker", host=f"h-{number}", pid=number, version="1", started_at=now, seen_at=now
+        )
     CapacityStretch.objects.create(
         site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
     )
