@@ -7,7 +7,7 @@ from allauth.usersessions.models import UserSession
 from django.test import Client
 
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
-from billing.months import month_of
+from billing.months import month_of, month_previous, month_span
 from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.clusters.models import Cluster, ClusterLogin, LedgerEntry
 from gpuaas.core import clock
@@ -15,7 +15,7 @@ from gpuaas.core.models import Process
 from gpuaas.environments.services import kind_version_add
 from gpuaas.metering.models import CrossCheck
 from gpuaas.workspaces.machines.models import Machine, PublicKey
-from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.models import Adoption, Workspace
 from quotas.models import CapacityStretch
 from tenants.actors import SYSTEM
 from tenants.models import ApiToken, Project, Tries, User
@@ -72,10 +72,11 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     lines_of(workspace, going, olga)
     return {
         "template": TEMPLATE,
-        "job": environments_of(workspace),
+        **environments_of(workspace),
         "cluster": str(going.pk),
         "room": str(room.pk),
         "old": str(workspace.pk),
+        "plan": str(Adoption.objects.latest("pk").pk),
         "person": str(olga.pk),
         **money_of(workspace),
     }
@@ -142,8 +143,8 @@ def troubles_of(workspace: Workspace) -> None:
     )
 
 
-def environments_of(workspace: Workspace) -> str:
-    """And two kinds of them, one of two versions; and jobs, of which the one returned has two tasks."""
+def environments_of(workspace: Workspace) -> dict[str, str]:
+    """And two kinds of them, one of two versions; one has two keys; and jobs, of which the one returned has two tasks."""
     environments.kind("editor")
     kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
     for name in ("alpha", "beta"):
@@ -151,7 +152,10 @@ def environments_of(workspace: Workspace) -> str:
         jobs.row_in(workspace, name)
         jobs.credential_in(workspace, name)
         jobs.template_in(workspace, name)
-    return str(jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"}).pk)
+    opened, made = environments.row_in(workspace, "gamma"), {"created_by": workspace.created_by}
+    opened.keys.create(name="alpha", prefix="alpha", secret_hash="a", created_at=clock.now(), **made)
+    job = jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"})
+    return {"environment": str(opened.pk), "job": str(job.pk)}
 
 
 def volumes_of(now: datetime) -> dict[str, object]:
@@ -200,10 +204,10 @@ def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
     Site.objects.filter(pk=workspace.site_id).update(unknown=devices)
 
 
-def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
+def copied(workspace: Workspace, name: str, site: Site, project: Project | None = None) -> Workspace:
     copy = Workspace.objects.get(pk=workspace.pk)
     copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
-    copy.site = site
+    copy.site, copy.project = site, project or copy.project
     copy.save()
     return copy
 
@@ -216,6 +220,10 @@ def money_of(workspace: Workspace) -> dict[str, str]:
         budget_stage(project, name=f"budget-{number}")
         pool_stage(project, flavor, days=10 * number)
         interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    last = month_span(month_previous(month_of(now))).starts_at
+    for name in ("p-alpha", "p-beta"):
+        holder = copied(workspace, f"of-{name}", workspace.site, Project.objects.get(slug=name))
+        interval_make(holder, flavor, last, last + timedelta(hours=len(name)))
     given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
     Discount.objects.create(organization=project.organization, **given)
     RateCard.objects.create(slug="francs", name="Francs", currency="CHF")
