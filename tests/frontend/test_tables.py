@@ -43,7 +43,6 @@ EXEMPT = {
     "operator/overview.html": (2, "the largest few, with bars"),
     "operator/site_effect.html": (1, "before and after, by GPU type"),
     "operator/site_node.html": (1, "the GPU types of one node"),
-    "operator/system.html": (1, "what waits for a worker: a row for each kind of work"),
     "operator/usage_imports.html": (
         1,
         "what is asked about; the rest is counted and listed once it is imported",

@@ -40,6 +40,17 @@ SITES = Listing(
     filters=(find("Find a site or state", "Site or state"),),
     mark="site-",
 )
+WORK = Listing(
+    "kinds of work",
+    columns=(
+        Column("kind", "Kind", "kind"),
+        Column("waiting", "Waiting", "due", "due", numeric=True),
+        Column("oldest", "Oldest for", "oldest"),
+        Column("claimed", "In a worker's hands", "claimed", numeric=True),
+    ),
+    filters=(find("Find a kind", "Kind"),),
+    mark="work-",
+)
 LICENSES = Listing(
     "distributions",
     columns=(
@@ -63,11 +74,13 @@ def system(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         request,
         lambda query: saying(heard, query["q"], lambda row: f"{row.row.site.slug} {row.word}"),
     )
+    waits = work_shown(found.work, now=here.now)
+    work = WORK.of(request, lambda query: saying(waits, query["q"], lambda row: row.kind))
     context = {
         "crumbs": crumbs("Record", ("System", "")),
         "parts": parts_shown(found.parts),
         "processes": processes,
-        "work": work_shown(found.work, now=here.now),
+        "work": work,
         "sites": sites,
         "backup": found.backup,
         "versions": found.versions,
@@ -76,4 +89,4 @@ def system(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     shown = LICENSES.of(
         request, lambda query: saying(known, query["q"], lambda row: f"{row.name} {row.license}")
     )
-    return list_page(request, "operator/system.html", shown, context, processes, sites)
+    return list_page(request, "operator/system.html", shown, context, processes, sites, work)

@@ -73,7 +73,7 @@ LISTS = {
     "/operator/sites/at/ber-1/adoption/": 2,
     "/operator/sites/at/ber-1/adoption/plans/{plan}/": 1,
     "/operator/capacity/": 2,
-    "/operator/system/": 3,
+    "/operator/system/": 4,
     "/operator/utilization/": 1,
     "/operator/flavors/": 1,
     "/operator/gpu-types/": 1,

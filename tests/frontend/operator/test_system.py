@@ -96,7 +96,7 @@ def test_what_waits_the_longest_comes_first(olga_at: Client) -> None:
     SiteFactory.create(due_at=now - timedelta(seconds=30))
     SiteFactory.create(due_at=now - timedelta(seconds=500), claim_until=now + timedelta(seconds=60))
     SiteFactory.create(due_at=now + timedelta(hours=1))
-    first, *rest = olga_at.get(PAGE).context["work"]
+    first, *rest = olga_at.get(PAGE).context["work"].rows
     assert (first.kind, first.due, first.claimed, first.late) == ("Site", 2, 1, True)
     assert {"Workspace", "Cluster"} <= {row.kind for row in rest}
     assert not any(row.late or row.due for row in rest)
