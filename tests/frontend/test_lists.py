@@ -138,7 +138,7 @@ def test_a_page_drawn_in_answer_to_a_form_leads_to_its_own_address() -> None:
     answered = LETTERS.of(
         RequestFactory().post("/letters/new/"), [{"letter": "a", "place": 1}], page_url="/letters/"
     )
-    assert (answered.file_url, answered.path) == ("/letters/?csv=1", "/letters/")
+    assert (answered.file_url, answered.page_url) == ("/letters/?csv=1", "/letters/")
     assert answered.heads[0].url == "/letters/?sort=letter"
     assert letters("/letters/").file_url == "?csv=1"
 
