@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from html.parser import HTMLParser
 from importlib import import_module
 from pkgutil import walk_packages
 from typing import Any
@@ -252,6 +253,48 @@ def test_what_matches_nothing_says_which_filter_to_lift(
                     before = dict(parse_qsl(urlsplit(address).query))
                     assert dict(parse_qsl(way[1:])) == {**before, f"{mark}sort": "x"}, "the order stays"
                     assert file_of(listed, **{each.name: "zzz"}) == []
+
+
+class Lost(HTMLParser):
+    """The filter bars whose part of the page fetches itself from an address that they do not change."""
+
+    VOID = frozenset({"br", "col", "hr", "img", "input", "link", "meta", "source", "wbr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.above: list[tuple[str, dict[str, str | None]]] = []
+        self.bars: list[str] = []
+        self.lost: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        if tag == "form" and found.get("class") == "g-toolbar":
+            self.bars.append(str(found["hx-target"]))
+            alone = [f"#{each.get('id')}" for _, each in self.above if "hx-get" in each]
+            self.lost += [str(found["hx-target"])] if alone not in ([], [found["hx-target"]]) else []
+        if tag not in self.VOID:
+            self.above.append((tag, found))
+
+    def handle_endtag(self, tag: str) -> None:
+        while self.above and self.above.pop()[0] != tag:
+            pass
+
+
+def test_what_is_filtered_stays_so_where_its_part_of_the_page_fetches_itself(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+) -> None:
+    for address, listed in each_list(olga_at, full, part):
+        for each in listed.listing.filters:
+            if each.kind == "search":
+                with subtests.test(address=address, filter=each.name):
+                    page = Lost()
+                    page.feed(
+                        looked_at(
+                            olga_at, address, **{listed.listing.mark + each.name: "zzz"}
+                        ).content.decode()
+                    )
+                    assert page.bars
+                    assert page.lost == []
 
 
 def test_sorting_asks_no_more(
