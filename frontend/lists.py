@@ -215,11 +215,13 @@ class Listing:
         *,
         without: Collection[str] = (),
         labels: Mapping[str, str] | None = None,
+        page_url: str = "",
         **choices: Choices,
     ) -> "Listed":
         """`rows` by what the filters ask; `present` makes what is drawn of a page, or of a part of the file, in a constant
-        number of queries. `without` leaves columns out, `labels` names some anew, `choices` are those of a filter."""
-        return Listed(self, request, rows, present, without, labels or {}, choices)
+        number of queries. `without` leaves columns out, `labels` names some anew, `choices` are those of a filter,
+        `page_url` is the page's where forms with other addresses draw it too."""
+        return Listed(self, request, rows, present, without, labels or {}, choices, page_url)
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,7 @@ class Listed:
     without: Collection[str]
     labels: Mapping[str, str]
     choices: Mapping[str, Choices]
+    page_url: str
 
     @property
     def id(self) -> str:
@@ -289,15 +292,9 @@ class Listed:
     @property
     def sorts(self) -> list[tuple[str, str]]:
         """The orders to choose from, where no heads sort."""
+        ways = (("", "ascending"), ("-", "descending"))
         some = [each for each in self.columns if each.order and each.label]
-        return [
-            choice
-            for each in some
-            for choice in (
-                (each.key, f"{each.label}, ascending"),
-                (f"-{each.key}", f"{each.label}, descending"),
-            )
-        ]
+        return [(f"{mark}{each.key}", f"{each.label}, {way}") for each in some for mark, way in ways]
 
     @property
     def offers(self) -> list[tuple[Filter, str, str, Choices]]:
@@ -348,7 +345,7 @@ class Listed:
             query.pop(name, None)
             if text:
                 query[name] = text
-        return f"?{query.urlencode()}"
+        return f"{'' if self.page_url == self.request.path else self.page_url}?{query.urlencode()}"
 
     @property
     def wanted_as_file(self) -> bool:

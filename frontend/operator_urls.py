@@ -207,7 +207,6 @@ urlpatterns: list[URLPattern] = [
     *below(
         "rates/drafts/<uuid:draft>/",
         ("", rate_drafts.draft, "operator_rate_draft"),
-        ("preview/", rate_drafts.preview, "operator_rate_draft_preview"),
         ("lines/", rate_drafts.line_set, "operator_rate_draft_line"),
         ("lines/<uuid:line>/", rate_drafts.price_set, "operator_rate_draft_price"),
         ("lines/<uuid:line>/remove/", rate_drafts.line_remove, "operator_rate_draft_line_remove"),

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from frontend.views import (
+    access,
     account,
     budgets,
     cluster_actions,
@@ -47,6 +48,7 @@ workspace_patterns: list[URLPattern] = [
     path("history/", history.workspace, name="workspace_history"),
     path("drift/", workspace_actions.drift_check, name="workspace_drift_check"),
     path("credential/", workspace_access.credential, name="workspace_credential"),
+    path("access/", access.workspace, name="workspace_access"),
     path("access/<uuid:user>/revoke/", workspace_access.revoke, name="workspace_access_revoke"),
     path("robots/", workspace_access.robot_add, name="workspace_robots"),
     path("robots/<uuid:robot>/", workspace_access.robot, name="workspace_robot"),
@@ -69,6 +71,7 @@ cluster_patterns: list[URLPattern] = [
     path("scale/", cluster_actions.scale, name="cluster_scale"),
     path("scale/effect/", cluster_actions.scale_effect, name="cluster_scale_effect"),
     path("objects/", history.cluster, name="cluster_objects"),
+    path("access/", access.cluster, name="cluster_access"),
     path("upgrade/", cluster_actions.upgrade, name="cluster_upgrade"),
     path("credential/", cluster_actions.credential, name="cluster_credential"),
     path("credentials/<uuid:user>/revoke/", cluster_actions.revoke, name="cluster_revoke"),

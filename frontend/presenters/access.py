@@ -10,8 +10,11 @@ from django.urls import reverse
 from frontend.place import ProjectPlace
 from gpuaas.lifecycle.grants import GrantStanding
 from gpuaas.workspaces.models import AccessGrant, Robot, Workspace, WorkspaceMember
+from gpuaas.workspaces.selectors import grants_of, robots_of
 from gpuaas.workspaces.states import AccessRole
 from tenants.roles import Permission
+
+FORMER = "no member now"
 
 
 @dataclass(frozen=True)
@@ -50,23 +53,17 @@ def may_manage_members(members: Sequence[WorkspaceMember], here: ProjectPlace) -
     return here.can(Permission.WORKSPACE_CREATE) and (admin or here.can(Permission.PROJECT_MANAGE))
 
 
-def card_of(
-    workspace: Workspace,
-    here: ProjectPlace,
-    *,
-    grants: Iterable[AccessGrant],
-    robots: Iterable[Robot],
-    manages: bool,
-) -> AccessCard:
-    """Former members who still hold a valid credential are listed too, marked as removed."""
-    live = [row for row in grants if row.standing is GrantStanding.VALID]
+def card_of(workspace: Workspace, here: ProjectPlace, *, manages: bool) -> AccessCard:
+    """Former members who still hold a valid credential come first, marked as removed."""
+    live = [row for row in grants_of(workspace=workspace) if row.standing is GrantStanding.VALID]
     members = list(workspace.members.all())
     known = {row.user_id for row in members}
-    shown = [_member(workspace, row, live, here, manages=manages) for row in members]
     gone = {row.user_id: row.user for row in live if row.user_id and row.user_id not in known}
-    shown += [_former(workspace, user, live, manages=manages) for user in gone.values() if user]
-    accounts = tuple(_robot(workspace, row, live) for row in robots)
-    return AccessCard(tuple(shown), accounts)
+    shown = [_former(workspace, user, live, manages=manages) for user in gone.values() if user]
+    shown += [_member(workspace, row, live, here, manages=manages) for row in members]
+    return AccessCard(
+        tuple(shown), tuple(_robot(workspace, row, live) for row in robots_of(workspace=workspace))
+    )
 
 
 def _member(
@@ -93,7 +90,7 @@ def _former(workspace: Workspace, user: Any, live: Sequence[AccessGrant], *, man
     own = [grant for grant in live if grant.user_id == user.pk]
     return Holder(
         name=user.username,
-        role="no member now",
+        role=FORMER,
         live=len(own),
         until=max(grant.expires_at for grant in own),
         revoke_url=_url("access_revoke", workspace, user.pk) if manages else "",

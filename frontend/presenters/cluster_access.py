@@ -52,22 +52,23 @@ class Grantees:
 
 
 def grantees_of(cluster: Cluster, here: ProjectPlace) -> Grantees:
-    """Two queries; where people have accounts of their own, two more."""
+    """Those with a note come first. Two queries; where people have accounts of their own, two more."""
     early = cluster_can_revoke(cluster)
     found: dict[uuid.UUID, list[ClusterGrant]] = {}
     for grant in grants_open(cluster_id=cluster.pk).select_related("user").order_by("user__username", "pk"):
         found.setdefault(grant.user_id, []).append(grant)
     own = cluster.logins is not None
     left = set() if early else set(grants_lost().filter(cluster=cluster).values_list("user", flat=True))
-    people = tuple(
+    people = [
         _together(
             rows,
             revoke_url_of(cluster, rows[0].user, here) if early else "",
             left=(LEAVING if own else LEFT) if pk in left else "",
         )
         for pk, rows in found.items()
-    )
-    return Grantees(people, _logins(cluster), early, own)
+    ]
+    people.sort(key=lambda one: not one.note)
+    return Grantees(tuple(people), _logins(cluster), early, own)
 
 
 def _logins(cluster: Cluster) -> tuple[Login, ...]:

@@ -173,7 +173,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
 
 
 def urls_of(cluster: Cluster) -> dict[str, str]:
-    return held.urls_of(cluster, "scale", "upgrade", "policies", "objects")
+    return held.urls_of(cluster, "scale", "upgrade", "policies", "objects", "access")
 
 
 def rights_of(cluster: Cluster, here: ProjectPlace) -> Rights:

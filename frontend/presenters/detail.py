@@ -74,7 +74,7 @@ class Page:
 
 
 def urls_of(workspace: Workspace) -> dict[str, str]:
-    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check", "history", "gpus")
+    urls = held.urls_of(workspace, "resize", "members", "robots", "drift_check", "history", "gpus", "access")
     return urls | {"usage": reverse("frontend:intervals", args=[workspace.project.slug, workspace.pk])}
 
 
@@ -107,7 +107,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         evictions_count=removed_count,
         **_found_and_told(workspace, here, may),
         cost=_cost(workspace, here, now),
-        access=_access(workspace, here, may),
+        access=access.card_of(workspace, here, manages=may.members),
         setup=tuning.setup_facts(workspace),
         conditions=held.conditions_of(workspace),
         words=words,
@@ -128,16 +128,6 @@ def _found_and_told(workspace: Workspace, here: ProjectPlace, may: Rights) -> di
         "events": tuple(told),
         "events_count": told_count,
     }
-
-
-def _access(workspace: Workspace, here: ProjectPlace, may: Rights) -> access.AccessCard:
-    return access.card_of(
-        workspace,
-        here,
-        grants=selectors.grants_of(workspace=workspace),
-        robots=selectors.robots_of(workspace=workspace),
-        manages=may.members,
-    )
 
 
 def _observed_at(workspace: Workspace) -> datetime | None:

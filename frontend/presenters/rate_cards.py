@@ -9,6 +9,7 @@ from decimal import Decimal
 from billing.models import Rate, RateCardVersion, RateDraftLine, TierMode
 from billing.money import price_of
 from billing.selectors.cards import Change, DraftRow, tiers_of
+from billing.selectors.previews import Preview, Sides
 from billing.selectors.sheets import Sheet, SheetPrice, SheetRow
 from billing.wares import storage_words
 from frontend import formats
@@ -41,6 +42,17 @@ class PriceRow:
     rate: Rate
     price: Decimal
     terms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ProjectPreviewed:
+    """of_organization: the difference of all its projects together."""
+
+    organization: str
+    project: str
+    sides: Sides
+    of_organization: Decimal
+    currency: str
 
 
 @dataclass(frozen=True)
@@ -232,3 +244,11 @@ def _notes(price: SheetPrice | None) -> tuple[str, ...]:
 
 def percent_words(basis_points: int) -> str:
     return f"{Decimal(basis_points) / 100:f}%"
+
+
+def projects_previewed(rows: Iterable[Preview]) -> list[ProjectPreviewed]:
+    return [
+        ProjectPreviewed(row.name, one.project, one.sides, row.difference, row.currency)
+        for row in rows
+        for one in row.projects
+    ]

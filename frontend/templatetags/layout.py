@@ -136,12 +136,15 @@ def listing(
     css: str = "g-stacked",
     bar: bool = True,
     plain: bool = False,
+    target: str = "",
     **extra: object,
 ) -> SafeString:
     """A list with its filters, head and pages. The block draws its rows, then perhaps a `tfoot`; where there is no row at
     all, what is said instead (`{% empty %}` of its loop). `live` names what it is fetched again for; `trigger` does
-    so by another event. `plain`: no table; the block draws all of it, and the order is chosen in the bar."""
+    so by another event. `plain`: no table; the block draws all of it, and the order is chosen in the bar. `target`: the part
+    of the page that fetches itself and has the list in it, which is what its filters fetch again."""
     data = {"list": list, "content": content, "live": live, "css": css, "bar": bar, "plain": plain}
+    data["target"] = target
     data["body"] = format_html("<tbody>{}", content)  # a `tfoot` ends it
     data["trigger"] = trigger or ("live" if live else "")
     data["attributes"] = attributes(extra)

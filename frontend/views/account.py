@@ -5,6 +5,7 @@ from typing import Any
 from zoneinfo import available_timezones
 
 from allauth.socialaccount.models import SocialAccount
+from allauth.usersessions.models import UserSession
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
@@ -13,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from frontend.forms.projects import AccountForm
 from frontend.frame import checked, done, number_of, posted, refusals_on, refusals_shown
-from frontend.lists import Column, Listing, find, list_page, named
+from frontend.lists import Column, Listed, Listing, find, list_page, named, saying
 from frontend.nav import Crumb
 from frontend.place import place_of
 from frontend.presenters.sessions import links_shown, sessions_shown
@@ -35,6 +36,24 @@ TOKENS = Listing(
     ),
     filters=(find("Find a token or project", "Token or project"),),
 )
+SESSIONS = Listing(
+    "sessions",
+    columns=(
+        Column("browser", "Browser", "browser"),
+        Column("address", "Address", "address"),
+        Column("began_at", "Since", "began_at"),
+        Column("this_one", value="current"),
+    ),
+    filters=(find("Find a browser or address", "Browser or address"),),
+    mark="session-",
+)
+
+
+def sessions_listed(request: HttpRequest, rows: list[UserSession], current: str | None = None) -> Listed:
+    shown = sessions_shown(rows, current=current)
+    return SESSIONS.of(
+        request, lambda query: saying(shown, query["q"], lambda one: f"{one.browser} {one.address}")
+    )
 
 
 @checked
@@ -52,15 +71,16 @@ def account(request: HttpRequest) -> HttpResponseBase:
             )
     known = tokens_of(actor=here.actor, now=here.now)
     tokens = TOKENS.of(request, lambda query: named(known, query["q"], "name", "project__slug"))
+    sessions = sessions_listed(request, sessions_of(**own, now=here.now), request.session.session_key)
     context = {
         "form": form,
         "zones": sorted(name for name in available_timezones() if "/" in name or name == "UTC"),
-        "sessions": sessions_shown(sessions_of(**own, now=here.now), current=request.session.session_key),
+        "sessions": sessions,
         "end_url": reverse("frontend:sessions_end"),
         "links": links_shown(links_of(**own)),
         "crumbs": (Crumb("Account"),),
     }
-    return list_page(request, "account/index.html", tokens, context)
+    return list_page(request, "account/index.html", tokens, context, sessions)
 
 
 @require_POST

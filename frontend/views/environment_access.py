@@ -4,13 +4,14 @@ import uuid
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_variables
 
 from frontend.forms.environments import AccessForm, KeyForm
-from frontend.frame import checked, done, draw_page, fits, refusals_on
+from frontend.frame import checked, done, fits, refusals_on
+from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
@@ -22,9 +23,27 @@ from gpuaas.environments.models import Environment
 from gpuaas.environments.selectors import address_of, key_get, keys_of
 from gpuaas.environments.states import Access
 
+KEYS = Listing(
+    "keys",
+    columns=(
+        Column("name", "Key", "name"),
+        Column("prefix"),
+        Column("created_by", "Created by", "created_by__username", "created_by.username"),
+        Column("last_used_at", "Last used", "last_used_at"),
+        Column("revoke", "Actions", value=None, quiet=True),
+    ),
+    filters=(find("Find a key or person", "Key or person"),),
+)
 
-def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponse:
+
+def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponseBase:
     initial, definition = {"access": row.access}, definition_of(row)
+    known = keys_of(environment=row).filter(revoked_at=None)
+    keys = KEYS.of(
+        request,
+        lambda query: named(known, query["q"], "name", "created_by__username"),
+        page_url=_url(row),
+    )
     context = {
         "environment": row,
         "url": held.url_of(row),
@@ -34,20 +53,19 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
         "is_public": row.access == Access.PUBLIC,
         "may_be_public": Access.PUBLIC in definition.access,
         "mine": row.access != Access.PRIVATE or here.actor.owns(row.created_by_id),
-        "keys": keys_of(environment=row).filter(revoked_at=None),
         "access_form": AccessForm(initial=initial, definition=definition),
         "key_form": KeyForm(auto_id="key_%s"),
         "crumbs": trail(here, Crumb(row.name, held.url_of(row)), Crumb("Access")),
         **more,
     }
-    return draw_page(request, "environments/access.html", context)
+    return list_page(request, "environments/access.html", keys, context)
 
 
 show = environment_page(ACCESS)(_draw)
 
 
 @environment_action(ACCESS)
-def change(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+def change(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     form = AccessForm(request.POST, definition=definition_of(row))
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict, default="access"):
@@ -61,7 +79,7 @@ def change(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 @sensitive_variables("secret", "raw", "link")
 @environment_action(ACCESS)
 @checked
-def key(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+def key(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     """The answer carries the key; nothing keeps it, and loading the page again does not bring it back."""
     form = KeyForm(request.POST, auto_id="key_%s")
     if form.is_valid():

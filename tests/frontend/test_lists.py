@@ -133,6 +133,16 @@ def test_the_file_has_all_pages_as_they_are_filtered_and_sorted() -> None:
     assert lines(letters("/?q=%3D"))[1] == "'=,260,'=", "no formula"
 
 
+def test_a_page_drawn_in_answer_to_a_form_leads_to_its_own_address() -> None:
+    """The address of the form only takes what is sent."""
+    answered = LETTERS.of(
+        RequestFactory().post("/letters/new/"), [{"letter": "a", "place": 1}], page_url="/letters/"
+    )
+    assert (answered.file_url, answered.page_url) == ("/letters/?csv=1", "/letters/")
+    assert answered.heads[0].url == "/letters/?sort=letter"
+    assert letters("/letters/").file_url == "?csv=1"
+
+
 def test_heads_say_how_it_is_sorted_and_lead_to_the_other_way_round() -> None:
     letter, place, change = letters("/?sort=letter&page=2&odd=1").heads
     assert (letter.url, letter.direction) == ("?odd=1&sort=-letter", "ascending")

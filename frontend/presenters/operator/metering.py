@@ -17,6 +17,11 @@ class Finding:
     workspace: str
     what: str
     repaired: bool
+    found_at: datetime
+
+    @property
+    def word(self) -> str:
+        return "corrected" if self.repaired else "not corrected"
 
 
 @dataclass(frozen=True)
@@ -44,13 +49,13 @@ def cross_checked(rows: Iterable[CrossCheck]) -> tuple[CrossChecked, ...]:
 
 
 def _checked(row: CrossCheck) -> CrossChecked:
-    found = tuple(_finding(item) for item in row.findings)
+    found = tuple(_finding(item, row.checked_at) for item in row.findings)
     count, left = len(found), sum(not item.repaired for item in found)
     word = f"{count} difference{'' if count == 1 else 's'}" if count else "Agrees"
     result = f"{word}, corrected" if count and not left else word
     return CrossChecked(row.checked_at, Tone.WARN if left else Tone.OK, result, row.compared, found)
 
 
-def _finding(item: Mapping[str, Any]) -> Finding:
+def _finding(item: Mapping[str, Any], found_at: datetime) -> Finding:
     name, workspace, what = (str(item.get(key) or "") for key in ("name", "workspace", "what"))
-    return Finding(name, workspace, what, repaired=bool(item.get("repaired")))
+    return Finding(name, workspace, what, repaired=bool(item.get("repaired")), found_at=found_at)

@@ -36,6 +36,7 @@ class WorkShown:
     kind: str
     due: int
     claimed: int
+    oldest: datetime | None
     waits: str
     late: bool
 
@@ -83,6 +84,7 @@ def work_shown(rows: Iterable[Work], *, now: datetime) -> list[WorkShown]:
             kind=row.kind.capitalize(),
             due=row.due,
             claimed=row.claimed,
+            oldest=row.oldest,
             waits=_since(row.oldest, now),
             late=row.oldest is not None and row.oldest <= now - WORK_LATE,
         )

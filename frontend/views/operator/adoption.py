@@ -4,7 +4,7 @@ import uuid
 from datetime import datetime
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 
 from billing.quotes import QuoteItem
 from frontend.forms.adoption import AdoptionForm
@@ -65,6 +65,15 @@ PLANS = Listing(
     filters=(find(),),
     size=25,
     mark="plan-",
+)
+STEPS = Listing(
+    "steps",
+    columns=(
+        Column("object", "Object", "object"),
+        Column("action", "Action", "word", "word"),
+        Column("details", "Details", "detail", "detail"),
+    ),
+    filters=(find("Find an object or action", "Object or action"),),
 )
 
 
@@ -181,12 +190,15 @@ def _items(row: Adoption) -> list[QuoteItem]:
 
 
 @plan_page
-def plan(request: HttpRequest, here: OperatorPlace, row: Adoption) -> HttpResponse:
+def plan(request: HttpRequest, here: OperatorPlace, row: Adoption) -> HttpResponseBase:
     shown = plan_shown(row, now=here.now)
+    steps = STEPS.of(
+        request, lambda query: saying(shown.steps, query["q"], lambda step: f"{step.object} {step.word}")
+    )
     context = tab(row.site, "adoption", row.external_name, plan=shown)
     if shown.may_confirm and here.may_manage:
         context["effect"] = taken(row.project, row.site, _items(row), row.storage_gib)
-    return render(request, "operator/adoption.html", context)
+    return list_page(request, "operator/adoption.html", steps, context)
 
 
 @plan_action

@@ -3,12 +3,14 @@
 from typing import Any
 
 from allauth.socialaccount.models import SocialAccount
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 
 from frontend.forms.operator import PersonRenameForm
-from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
-from frontend.presenters.sessions import links_shown, sessions_shown
+from frontend.frame import checked, done, posted, refusals_on, refusals_shown
+from frontend.lists import list_page
+from frontend.presenters.sessions import links_shown
+from frontend.views.account import sessions_listed
 from frontend.views.operator.common import OperatorPlace, crumbs
 from frontend.views.operator.tenants import person_action, person_page
 from gpuaas.core.errors import Conflict, Invalid
@@ -22,7 +24,7 @@ NAMES = ("username", "email", "first_name", "last_name")
 
 @person_page
 @checked
-def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
+def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponseBase:
     before = {name: getattr(row, name) for name in NAMES}
     form = PersonRenameForm(posted(request), initial=before)
     if form.is_valid():
@@ -30,15 +32,16 @@ def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
             user_update(actor=here.actor, user=row, **form.cleaned_data)
             return done(request, f"{row.username} saved.", "frontend:operator_person", row.pk)
     asked: dict[str, Any] = {"actor": here.actor, "user": row}
+    sessions = sessions_listed(request, sessions_of(**asked, now=here.now))
     context = {
         "person": row,
         "shown": before["username"],
         "form": form,
-        "sessions": sessions_shown(sessions_of(**asked, now=here.now)),
+        "sessions": sessions,
         "links": links_shown(links_of(**asked)),
         "crumbs": crumbs("Tenants", ("People", "operator_people"), (before["username"], "")),
     }
-    return draw_page(request, "operator/person.html", context)
+    return list_page(request, "operator/person.html", sessions, context)
 
 
 @person_action

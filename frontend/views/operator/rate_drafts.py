@@ -1,6 +1,7 @@
 """A draft of a rate card: its prices, what last month would have cost, publication and the end of it."""
 
 import uuid
+from functools import cache, partial
 from typing import Any
 
 from django.contrib import messages
@@ -29,7 +30,7 @@ from frontend.forms.rates import PublishForm, TermsForm, meter_named, terms_show
 from frontend.frame import checked, done, fits, refusals_on, refusals_shown, sent, undo_by
 from frontend.lists import Column, Listing, find, list_page, saying
 from frontend.presenters.money import SHARED
-from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown
+from frontend.presenters.rate_cards import draft_row_shown, draft_rows_shown, projects_previewed
 from frontend.presenters.unpriced import shared_choices, unsold_choices
 from frontend.views.operator.common import OperatorPlace, crumbs, row_doors
 from frontend.views.operator.rate_cards import CARDS
@@ -60,6 +61,21 @@ LIST = Listing(
     ),
     filters=(find("Find an item", "Item"),),
 )
+PREVIEW = Listing(
+    "projects",
+    columns=(
+        Column("project", "Project", "project"),
+        Column("organization", "Organization", "organization"),
+        Column("actual", "Actual", "sides__before", "sides.before", numeric=True),
+        Column("with_draft", "With the draft", "sides__after", "sides.after", numeric=True),
+        Column("difference", "Difference", "sides__difference", "sides.difference", numeric=True),
+        Column("difference_of_organization", value="of_organization"),
+        Column("unpriced_unit_seconds", value="sides.unpriced_after"),
+        Column("currency"),
+    ),
+    filters=(find("Find a project or organization", "Project or organization"),),
+    mark="preview-",
+)
 
 
 def _editor(
@@ -73,7 +89,7 @@ def _editor(
     rows = cards.draft_rows(draft=row)
     form = form or _terms_form(request, rows)
     first = timezone.localtime(month_span(month_next(month_of(here.now))).starts_at)
-    context = {
+    context: dict[str, Any] = {
         "draft": row,
         "card": row.card,
         "open": row.published is None,
@@ -89,8 +105,8 @@ def _editor(
         "again": reverse("frontend:operator_rate_draft", args=[row.pk]),
         "crumbs": crumbs("Money", CARDS, ("Draft", "")),
     }
-    if context["open"] and "preview" in request.GET:  # asked for by a link where no script fetches it
-        context |= {"previewed": True, **_previewed(here, row)}
+    if context["open"]:
+        context |= _previewed(request, here, row, context["again"])
     lines = draft_rows_shown(rows, row.card.currency)
     found = LIST.of(
         request,
@@ -98,8 +114,10 @@ def _editor(
             lines, query["q"], lambda line: f"{line.what.name} {line.what.note} {line.what.counted}"
         ),
         without=() if context["may_change"] else {"actions"},
+        page_url=context["again"],
     )
-    return list_page(request, "operator/rate_draft.html", found, context)
+    others = [context["projects"]] if context["open"] else []
+    return list_page(request, "operator/rate_draft.html", found, context, *others)
 
 
 draft = draft_page(_editor)
@@ -201,19 +219,24 @@ def line_remove(request: HttpRequest, here: OperatorPlace, row: RateDraft, line:
     return redirect("frontend:operator_rate_draft", row.pk)
 
 
-@draft_page
-def preview(request: HttpRequest, here: OperatorPlace, row: RateDraft) -> HttpResponse:
-    """The part of the editor that fetches itself after every change."""
-    return render(request, "operator/_draft_preview.html", _previewed(here, row))
-
-
-def _previewed(here: OperatorPlace, row: RateDraft) -> dict[str, Any]:
-    found = draft_preview(actor=here.actor, draft=row)
-    return {
+def _previewed(request: HttpRequest, here: OperatorPlace, row: RateDraft, page_url: str) -> dict[str, Any]:
+    """Rated only where `?preview` asks for it: a script does so after every change, a link where none runs."""
+    rated = cache(partial(draft_preview, actor=here.actor, draft=row))
+    projects = PREVIEW.of(
+        request,
+        lambda query: saying(
+            projects_previewed(rated()), query["q"], lambda each: f"{each.project} {each.organization}"
+        ),
+        page_url=page_url,
+    )
+    found = {"projects": projects, "preview_url": projects.address(preview="1")}
+    if "preview" not in request.GET:
+        return found
+    return found | {
+        "previewed": True,
         "month": preview_month(),
         "currency": row.card.currency,
-        "previews": found,
-        "total": preview_total(previews=found),
+        "total": preview_total(previews=rated()),
         "fingerprint": cards.draft_fingerprint(lines=row.lines.all()),
     }
 

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from frontend.forms.operator import DriftPolicyForm
 from frontend.frame import done, refusals_on, refusals_shown, sent, undo_by
-from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, state_choices
+from frontend.lists import Column, Filter, Listing, Query, find, list_page, named, saying, state_choices
 from frontend.nav import Crumb
 from frontend.presenters.drift import difference_words, drifts_shown, open_first
 from frontend.presenters.gpus import card_of
@@ -188,6 +188,19 @@ EVICTED = Listing(
     filters=(find("Find a name, workspace or project", "Name, workspace or project"),),
     size=EVICTIONS,
 )
+DIFFERENCES = Listing(
+    "differences",
+    columns=(
+        Column("name", "Name", "name"),
+        Column("workspace", "Workspace", "workspace"),
+        Column("difference", "Difference", "what", "what"),
+        Column("state", "State", "word", "word"),
+        Column("found_at", "Found", "found_at"),
+    ),
+    filters=(find("Find a name, workspace or difference", "Name, workspace or difference"),),
+    size=EVICTIONS,
+    mark="difference-",
+)
 OF_WORKSPACE = ("workspace__name", "workspace__project__slug")
 
 
@@ -274,12 +287,20 @@ def metering(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpRespon
         lambda query: named(evictions, query["q"], "consumer_name", *OF_WORKSPACE),
         lambda rows: eviction_rows(rows, gpu_names_at(row)),
     )
+    words, checks = words_of(row), cross_checked(cross_checks_of(actor=here.actor, site=row)[:CHECKS])
+    findings = [each for check in checks for each in check.findings]
+    differences = DIFFERENCES.of(
+        request,
+        lambda query: saying(findings, query["q"], lambda each: f"{each.name} {each.workspace} {each.what}"),
+        labels={"name": words.consumer.capitalize()},
+    )
     context = tab(
         row,
         "metering",
+        differences=differences,
         metered=conditions_shown(meter_conditions(site_id=row.pk, now=here.now)),
         meter=meter_facts(meter, now=here.now),
-        checks=cross_checked(cross_checks_of(actor=here.actor, site=row)[:CHECKS]),
+        checks=checks,
         gaps=gaps_of(actor=here.actor, site=row)[:CHECKS],
     )
-    return list_page(request, "operator/site_metering.html", shown, context)
+    return list_page(request, "operator/site_metering.html", shown, context, differences)

@@ -3,14 +3,19 @@
 import uuid
 from datetime import date, datetime, timedelta
 
+from allauth.usersessions.models import UserSession
+from django.test import Client
+
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
-from billing.months import month_of
+from billing.months import month_of, month_previous, month_span
 from gpuaas.catalog.models import Site, StorageClass
-from gpuaas.clusters.models import Cluster, LedgerEntry
+from gpuaas.clusters.models import Cluster, ClusterLogin, LedgerEntry
 from gpuaas.core import clock
+from gpuaas.core.models import Process
 from gpuaas.environments.services import kind_version_add
+from gpuaas.metering.models import CrossCheck
 from gpuaas.workspaces.machines.models import Machine, PublicKey
-from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.models import Adoption, Workspace
 from quotas.models import CapacityStretch
 from tenants.actors import SYSTEM
 from tenants.models import ApiToken, Project, Tries, User
@@ -38,6 +43,7 @@ from tests.factories.tenants import (
 )
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
+from tests.frontend.pages.scene import grant_of_cluster, grant_to, robot_of
 from tests.jobs import stage as jobs
 
 
@@ -60,13 +66,18 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
     going = clusters_of(workspace, alice)
     troubles_of(workspace)
+    access_of(workspace, going, alice, bob)
+    for browser in ("Firefox/1 Linux", "Chrome/1 Windows"):
+        session_of(olga, browser)
     lines_of(workspace, going, olga)
     return {
         "template": TEMPLATE,
-        "job": environments_of(workspace),
+        **environments_of(workspace),
         "cluster": str(going.pk),
         "room": str(room.pk),
         "old": str(workspace.pk),
+        "plan": str(Adoption.objects.latest("pk").pk),
+        "person": str(olga.pk),
         **money_of(workspace),
     }
 
@@ -84,6 +95,30 @@ def clusters_of(workspace: Workspace, alice: User) -> Cluster:
     return going
 
 
+def access_of(workspace: Workspace, cluster: Cluster, *people: User) -> None:
+    """Members, service accounts, and accounts on the cluster, each with a credential."""
+    for number, user in enumerate(people, start=1):
+        workspace.members.get_or_create(user=user, defaults={"role": "edit"})
+        grant_to(workspace, user)
+        grant_to(workspace, robot_of(workspace, f"ci-{number}"))
+        grant_of_cluster(cluster, user, hours=number)
+        ClusterLogin.objects.create(
+            project=workspace.project, user=user, name=f"login-{number}", uid=20_000 + number
+        )
+    Cluster.objects.filter(pk=cluster.pk).update(logins=["login-1"])
+
+
+def session_of(user: User, browser: str) -> UserSession:
+    """Of somebody who has signed in with it and is still signed in."""
+    client = Client()
+    client.force_login(user)
+    ip = f"10.0.0.{len(browser)}"
+    made: UserSession = UserSession.objects.create(
+        user=user, session_key=client.session.session_key, ip=ip, user_agent=browser
+    )
+    return made
+
+
 def troubles_of(workspace: Workspace) -> None:
     """What went wrong at its site, months that were not closed, and what the site had."""
     site, now = workspace.site, clock.now()
@@ -94,13 +129,22 @@ def troubles_of(workspace: Workspace) -> None:
             month=date(2026, number, 1), state="refused", requested_at=now, requested_by="olga"
         )
     pool = workspace.flavors.get().flavor.pool
+    findings = [
+        {"name": f"pod-{n}", "workspace": "alpha", "what": f"differs by {n}", "repaired": n == 1}
+        for n in (1, 2)
+    ]
+    CrossCheck.objects.create(site=site, checked_at=now, compared=2, findings=findings)
+    for number in (1, 2):
+        Process.objects.create(
+            kind="worker", host=f"h-{number}", pid=number, version="1", started_at=now, seen_at=now
+        )
     CapacityStretch.objects.create(
         site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
     )
 
 
-def environments_of(workspace: Workspace) -> str:
-    """And two kinds of them, one of two versions; and jobs, of which the one returned has two tasks."""
+def environments_of(workspace: Workspace) -> dict[str, str]:
+    """And two kinds of them, one of two versions; one has two keys; and jobs, of which the one returned has two tasks."""
     environments.kind("editor")
     kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
     for name in ("alpha", "beta"):
@@ -108,7 +152,10 @@ def environments_of(workspace: Workspace) -> str:
         jobs.row_in(workspace, name)
         jobs.credential_in(workspace, name)
         jobs.template_in(workspace, name)
-    return str(jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"}).pk)
+    opened, made = environments.row_in(workspace, "gamma"), {"created_by": workspace.created_by}
+    opened.keys.create(name="alpha", prefix="alpha", secret_hash="a", created_at=clock.now(), **made)
+    job = jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"})
+    return {"environment": str(opened.pk), "job": str(job.pk)}
 
 
 def volumes_of(now: datetime) -> dict[str, object]:
@@ -157,10 +204,10 @@ def lines_of(workspace: Workspace, cluster: Cluster, olga: User) -> None:
     Site.objects.filter(pk=workspace.site_id).update(unknown=devices)
 
 
-def copied(workspace: Workspace, name: str, site: Site) -> Workspace:
+def copied(workspace: Workspace, name: str, site: Site, project: Project | None = None) -> Workspace:
     copy = Workspace.objects.get(pk=workspace.pk)
     copy.pk, copy.name, copy.id, copy._state.adding = None, name, Workspace().id, True
-    copy.site = site
+    copy.site, copy.project = site, project or copy.project
     copy.save()
     return copy
 
@@ -173,6 +220,10 @@ def money_of(workspace: Workspace) -> dict[str, str]:
         budget_stage(project, name=f"budget-{number}")
         pool_stage(project, flavor, days=10 * number)
         interval_make(workspace, flavor, now - timedelta(hours=number), now, quantity=number)
+    last = month_span(month_previous(month_of(now))).starts_at
+    for name in ("p-alpha", "p-beta"):
+        holder = copied(workspace, f"of-{name}", workspace.site, Project.objects.get(slug=name))
+        interval_make(holder, flavor, last, last + timedelta(hours=len(name)))
     given = {"flavor": flavor, "basis_points": 900, "valid_from": now, "created_by": "olga"}
     Discount.objects.create(organization=project.organization, **given)
     RateCard.objects.create(slug="francs", name="Francs", currency="CHF")

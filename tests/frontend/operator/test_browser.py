@@ -4,6 +4,7 @@ GPUAAS_PICTURES names a folder for pictures of the pages.
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from datetime import timedelta
@@ -30,7 +31,7 @@ from tests.factories.tenants import ProjectFactory
 from tests.frontend.operator.stage import stage
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PREVIEW = "**/preview/"
+PREVIEW = re.compile("preview=1")
 SIZES: dict[str, ViewportSize] = {
     "desk": {"width": 1440, "height": 900},
     "phone": {"width": 390, "height": 844},

@@ -117,10 +117,20 @@ def test_a_price_typed_into_the_table(draft: RateDraft, olga_at: Client) -> None
     assert not RateDraft.objects.exists()
 
 
+def test_the_preview_is_a_list_that_the_page_fetches(draft: RateDraft, olga_at: Client) -> None:
+    page = words(olga_at.get(at("", draft.pk), {"preview-sort": "-difference"}))
+    assert 'hx-get="?preview-sort=-difference&amp;preview=1"' in page
+    assert 'name="fingerprint"' not in page, "nothing is rated before it is asked for"
+    refused = words(olga_at.post(at("_line", draft.pk), {**TERMS, "price": "-1"}))
+    assert f'hx-get="{at("", draft.pk)}?preview=1"' in refused, "the address of the form only takes forms"
+
+
 def test_who_publishes_what_somebody_changed_is_told(
     draft: RateDraft, olga_at: Client, as_olga: Actor
 ) -> None:
-    seen = words(olga_at.get(at("_preview", draft.pk))).partition('name="fingerprint" value="')[2][:16]
+    seen = words(olga_at.get(at("", draft.pk), {"preview": 1})).partition('name="fingerprint" value="')[2][
+        :16
+    ]
     olga_at.post(at("_line", draft.pk), TERMS)
     refused = olga_at.post(at("_publish", draft.pk), {"valid_from": NEXT, "fingerprint": seen})
     assert (refused.status_code, "This draft has changed" in words(refused)) == (422, True)

@@ -14,6 +14,7 @@ from gpuaas.core.models import Process, ProcessKind
 from gpuaas.metering.models import SiteMeter
 from gpuaas.workspaces.models import Operation, Workspace
 from tests.factories.catalog import SiteFactory
+from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of
 
 pytestmark = pytest.mark.django_db
@@ -46,7 +47,7 @@ def test_processes_alive_killed_and_forgotten(olga_at: Client) -> None:
     process("worker", "killed-1", seen=60)
     process("meter", "killed-long-ago", seen=4000)
     page = olga_at.get(PAGE)
-    shown = [(row.row.host, row.word, row.clock) for row in page.context["processes"]]
+    shown = [(row.row.host, row.word, row.clock) for row in page.context["processes"].rows]
     assert shown[-1] == ("killed-1", "Killed or cut off", "–")
     assert ("alive-1", "Running", "exact") in shown
     assert ("wrong-clock", "Running", "3.2 s behind") in shown
@@ -55,6 +56,19 @@ def test_processes_alive_killed_and_forgotten(olga_at: Client) -> None:
     assert "differs from the database's on 1 host: wrong-clock by 3.2 seconds" in said.replace("&#x27;", "'")
     assert [row.part.key for row in page.context["parts"] if not row.part.works] == ["clocks"]
     assert page.context["parts"][0].part.key == "clocks", "what is sick comes first"
+
+
+def test_many_processes_are_found_and_stay_found_while_the_page_reloads(olga_at: Client) -> None:
+    for number in range(12):
+        process("worker", f"w-{number:02}")
+    process("web", "killed-1", seen=60)
+    asked = f"{PAGE}?process-q=killed&process-sort=-host"
+    page = olga_at.get(asked)
+    assert [row.row.host for row in page.context["processes"].rows] == ["killed-1"]
+    said = words(page)
+    assert f'hx-get="{asked.replace("&", "&amp;")}"' in said, "what reloads every 10 seconds"
+    assert 'hx-target="#system"' in said, "what is typed changes what reloads"
+    assert not re.search(r'id="licenses"[^>]* open', said)
 
 
 def test_the_newest_backup(olga_at: Client) -> None:
@@ -82,7 +96,7 @@ def test_what_waits_the_longest_comes_first(olga_at: Client) -> None:
     SiteFactory.create(due_at=now - timedelta(seconds=30))
     SiteFactory.create(due_at=now - timedelta(seconds=500), claim_until=now + timedelta(seconds=60))
     SiteFactory.create(due_at=now + timedelta(hours=1))
-    first, *rest = olga_at.get(PAGE).context["work"]
+    first, *rest = olga_at.get(PAGE).context["work"].rows
     assert (first.kind, first.due, first.claimed, first.late) == ("Site", 2, 1, True)
     assert {"Workspace", "Cluster"} <= {row.kind for row in rest}
     assert not any(row.late or row.due for row in rest)
@@ -106,7 +120,7 @@ def test_each_site_with_what_was_done_there(olga_at: Client, workspace: Workspac
     )
     meter = SiteMeter.objects.create(site=site, last_proof_at=now - timedelta(seconds=20))
     SiteFactory.create(slug="not-used", enabled=False)
-    (row,) = olga_at.get(PAGE).context["sites"]
+    (row,) = olga_at.get(PAGE).context["sites"].rows
     assert (row.word, row.row.visited.open, row.row.visited.succeeded, row.row.visited.failed) == (
         "Answers",
         1,
@@ -116,9 +130,9 @@ def test_each_site_with_what_was_done_there(olga_at: Client, workspace: Workspac
     assert (row.row.drift, row.waits) == (1, "6 h 40 min")
     assert row.row.heard_at == meter.last_proof_at
     SiteMeter.objects.filter(pk=meter.pk).update(last_proof_at=now - timedelta(minutes=5))
-    assert olga_at.get(PAGE).context["sites"][0].word == "Meter late"
+    assert olga_at.get(PAGE).context["sites"].rows[0].word == "Meter late"
     Site.objects.filter(pk=site.pk).update(conditions={"Reachable": {"status": "False"}}, probed_at=now)
-    assert olga_at.get(PAGE).context["sites"][0].word == "Does not answer"
+    assert olga_at.get(PAGE).context["sites"].rows[0].word == "Does not answer"
 
 
 def test_versions_and_licenses(olga_at: Client) -> None:
@@ -134,7 +148,7 @@ def test_versions_and_licenses(olga_at: Client) -> None:
 def test_a_slow_site_is_named_until_it_is_quick_again(olga_at: Client, site: Site) -> None:
     now = clock.now()
     Site.objects.update(conditions={"Reachable": {"status": "True"}}, slow_until=now + timedelta(minutes=4))
-    (row,) = olga_at.get(PAGE).context["sites"]
+    (row,) = olga_at.get(PAGE).context["sites"].rows
     assert (row.word, row.tone) == ("Answers slowly", "warn")
     Site.objects.update(slow_until=now - timedelta(seconds=1))
-    assert olga_at.get(PAGE).context["sites"][0].word == "Answers"
+    assert olga_at.get(PAGE).context["sites"].rows[0].word == "Answers"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from gpuaas.core import clock
+from gpuaas.core.models import Process
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
@@ -54,4 +56,28 @@ def test_a_list_is_sorted_filtered_and_taken(
         looked_at(page, size, picture=f"no-match-{theme}")
     page.get_by_role("link", name="Without Name: 3").click()
     expect(rows).to_have_text(["era5-finetune", "beta", "alpha"])
+    assert complaints == []
+
+
+def test_what_is_filtered_stays_so_while_the_page_fetches_itself(
+    chromium: Browser, address: str, olga: User
+) -> None:
+    now = clock.now()
+    for number in range(12):
+        about = {"kind": "worker", "host": f"w-{number:02}", "version": "1"}
+        Process.objects.create(**about, pid=number, started_at=now, seen_at=now)
+    page, complaints = opened(context_for(chromium, address, olga))
+    page.clock.install()
+    page.goto(f"{address}/operator/system/")
+    rows, typed = page.locator("#processes-list tbody tr"), page.get_by_label("Find a process, host or state")
+    typed.press_sequentially("w-07")
+    page.clock.run_for(300)
+    expect(rows).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"process-q=w-07"))
+    expect(typed).to_be_focused()
+    Process.objects.filter(host="w-07").update(version="2")
+    page.clock.run_for(10_000)
+    expect(rows).to_contain_text("w-07")
+    expect(rows.locator("[data-l=Version]")).to_have_text("2")
+    expect(typed).to_have_value("w-07")
     assert complaints == []

@@ -73,6 +73,9 @@ def test_a_key_is_shown_once(alice_at: Client, lab: Environment, project: Projec
     text = answer.content.decode()
     assert f"https://{lab.label}.apps.test/.gpuaas/key#gpk_{key.prefix}_" in text
     assert "<b>ci" not in text
+    assert f'href="{page}?csv=1"' in text, "the list beside it is no file of the form's address"
+    file = alice_at.get(page, {"csv": 1}).getvalue().decode()
+    assert (key.prefix in file, key.secret_hash in file) == (True, False)
     again = alice_at.get(page).content.decode()
     assert (key.prefix in again, f"gpk_{key.prefix}" in again) == (True, False)
     revoked = at("environment_key_revoke", project, lab.pk, key.pk)
