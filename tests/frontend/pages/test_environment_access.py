@@ -139,7 +139,9 @@ def test_one_without_a_port_is_entered_by_ssh_or_kubectl(
     shown = words(alice_at.get(page))
     assert f"exec -it {row.external_name} -- sh -l" in shown
     assert "Then open this address" not in shown
-    assert "is entered by SSH or kubectl, so it has no guests" in words(alice_at.get(at("environment_access", project, row.pk)))
+    assert "is entered by SSH or kubectl, so it has no guests" in words(
+        alice_at.get(at("environment_access", project, row.pk))
+    )
     settings.DOOR_SSH = ("ssh.test", 22)
     shown = words(alice_at.get(page))
     assert f"ssh {row.label}@ssh.test" in shown
