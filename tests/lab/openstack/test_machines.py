@@ -129,10 +129,14 @@ def comes_back_after_reboots(lab: Lab, row: Cluster, slurm: Slurm) -> None:
     until(lambda: slurm.tries("scontrol", "ping").stdout.endswith("is UP\n"), "the head is up", seconds=BOOTS)
     assert slurm.lines("squeue", "--noheader", "--format=%i|%t") == [f"{job}|R"]
     until(lambda: slurm.idle() == [second], "so is the worker", seconds=BOOTS)
-    seen = slurm.as_bob(
-        f"srun --chdir=/home/shared --nodelist={second} --gpus=h100:2 sh -c 'echo $SLURM_GPUS_ON_NODE; pwd'"
-    )
-    assert seen.split() == ["2", "/home/shared"]
+    # until the worker has come in again, the controller takes what it knew of it for true
+    asks = ["srun", "--chdir=/home/shared", f"--nodelist={second}", "--gpus=h100:2"]
+    shows = ["sh", "-c", "echo $SLURM_GPUS_ON_NODE; pwd"]
+
+    def seen() -> list[str]:
+        return slurm.tries("timeout", "60", "runuser", "--user", "bob", "--", *asks, *shows).stdout.split()
+
+    until(lambda: seen() == ["2", "/home/shared"], "jobs have its GPUs and the home again", seconds=BOOTS)
     slurm.says("scancel", job)
     until(lambda: slurm.states() == [], "it has ended")
 
