@@ -307,6 +307,16 @@ def test_days_are_told_until_the_portal_has_accepted_them(since: str, tmp_path: 
     )
 
 
+def test_days_that_are_too_many_at_once_are_told_one_by_one(tmp_path: Path) -> None:
+    kept = tmp_path / "etc/gpuaas/usage.since"
+    kept.parent.mkdir(parents=True)
+    kept.write_text("2026-01-02\n")
+    queue_run(tmp_path, "", {"pools": []}, usage='[ "$#" = 2 ] && printf \'"usage": [], \'')
+    assert (tmp_path / "days").read_text() == "UTC 2026-01-02\nUTC 2026-01-02 2026-01-02\n"
+    assert json.loads((tmp_path / "told").read_text())["usage"] == []
+    assert kept.read_text() == "2026-01-03\n"
+
+
 def test_a_slurm_without_its_accounting_loses_no_day(tmp_path: Path) -> None:
     kept = tmp_path / "etc/gpuaas/usage.since"
     kept.parent.mkdir(parents=True)

@@ -22,7 +22,7 @@ def at(text: str, zone: ZoneInfo = BERLIN) -> int:
 
 
 def used(
-    tmp_path: Path, lines: list[str], since: str, zone: str = "Europe/Berlin"
+    tmp_path: Path, lines: list[str], *days: str, zone: str = "Europe/Berlin"
 ) -> dict[tuple[str, str], int]:
     """As the head runs it, with sacct played."""
     (tmp_path / "said").write_text("".join(f"{line}\n" for line in lines))
@@ -30,7 +30,7 @@ def used(
     sacct.write_text(f'#!/bin/sh\necho "$SLURM_TIME_FORMAT $*" > {tmp_path}/asked\ncat {tmp_path}/said\n')
     sacct.chmod(0o755)
     around = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "TZ": zone}
-    command = [sys.executable, slurm_usage.__file__, since]
+    command = [sys.executable, slurm_usage.__file__, *days]
     done = subprocess.run(command, env=around, text=True, capture_output=True, check=True)
     rows = json.loads(f"{{{done.stdout.rstrip().rstrip(',')}}}")["usage"]
     return {(row["day"], row["login"]): row["gpu_seconds"] for row in rows}
@@ -61,11 +61,21 @@ def test_jobs_are_cut_at_midnight_and_added_up_by_person(tmp_path: Path) -> None
 
 def test_a_job_that_runs_has_run_until_now() -> None:
     lines = [f"bob|100|Unknown|{EIGHT}"]
-    assert sum(slurm_usage.usage_read(lines, date(1969, 1, 1), 160).values()) == 480
+    assert sum(slurm_usage.usage_read(lines, date(1969, 1, 1), date(1970, 1, 2), 160).values()) == 480
+
+
+def test_one_day_alone_can_be_asked_for(tmp_path: Path) -> None:
+    today = datetime.now(BERLIN).date()
+    before = today - timedelta(days=1)
+    lines = [f"bob|{at(f'{before}T23:00:00')}|Unknown|{ONE}"]
+    assert used(tmp_path, lines, str(before), str(before)) == {(str(before), "bob"): 3600}
+    assert f"--endtime={today}T00:00:00" in (tmp_path / "asked").read_text()
+    used(tmp_path, lines, str(today), str(today))
+    assert "--endtime=now" in (tmp_path / "asked").read_text()
 
 
 def test_after_a_long_outage_it_does_not_ask_for_years(tmp_path: Path) -> None:
-    used(tmp_path, [], "2020-01-01", "UTC")
+    used(tmp_path, [], "2020-01-01", zone="UTC")
     first = datetime.now(ZoneInfo("UTC")).date() - timedelta(days=31)
     assert f"--starttime={first}T00:00:00" in (tmp_path / "asked").read_text()
 

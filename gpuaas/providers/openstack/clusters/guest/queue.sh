@@ -57,12 +57,21 @@ END {
 }'
 workers() { timeout 10 sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
 let_in() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
-# today's use, and that of all days since the one before the last that the portal has accepted
+# today's use, and that of all days since the one before the last that the portal has accepted; where those are too much for Slurm's
+# accounting to tell in time, the first of them
 export TZ=$GPUAAS_ZONE
-today=$(date +%F) since=''
-[ ! -s "$etc/usage.since" ] || since=$(cat "$etc/usage.since")
+first=$(date +%F) next=$(date --date '-1 day' +%F)
+[ ! -s "$etc/usage.since" ] || first=$(cat "$etc/usage.since")
+usage_of_days() {
+  local following
+  usage=$(timeout 10 gpuaas-usage "$first") && return
+  echo "the use of jobs since $first is not known in time: $first alone is asked for" >&2
+  usage=$(timeout 20 gpuaas-usage "$first" "$first") || usage=''
+  following=$(date --date "$first +1 day" +%F)
+  if [[ $following < $next ]]; then next=$following; fi
+}
 accepted() {
-  date --date "$today -1 day" +%F > "$etc/usage.since.half"
+  echo "$next" > "$etc/usage.since.half"
   mv "$etc/usage.since.half" "$etc/usage.since"
 }
 post() { # PARTS: what Slurm does not say is left out, since nobody may be let in for longer because of that
@@ -76,7 +85,7 @@ if nodes=$(workers) &&
   jobs=$(timeout 10 squeue --noheader --array --Format=StateCompact:20,Partition:500,tres-alloc:500,Reason:100); then
   pools=$(LC_ALL=C awk -v cluster="$cluster" -v ours="$reason" -v instead="$instead" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
-usage=$(timeout 10 gpuaas-usage "${since:-$today}") || usage=''
+usage_of_days
 # whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says
 if answer=$(post "$pools$usage"); then
   [ -z "$usage" ] || accepted
