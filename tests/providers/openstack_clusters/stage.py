@@ -72,17 +72,21 @@ def document(machine: Guest) -> dict[str, Any]:
 
 
 def files(machine: Guest) -> dict[str, str]:
-    return {row["path"]: row["content"] for row in document(machine)["write_files"]}
+    return {row["path"]: written(row) for row in document(machine)["write_files"]}
+
+
+def written(row: dict[str, str]) -> str:
+    """As cloud-init writes it."""
+    if row.get("encoding") == "gz+b64":
+        return gzip.decompress(base64.b64decode(row["content"])).decode()
+    return row["content"]
 
 
 def installed(machine: Guest, root: Path) -> Path:
-    """Written as cloud-init would, under `root`; returns its /etc/gpuaas."""
+    """Below `root`; returns its /etc/gpuaas."""
     for row in document(machine)["write_files"]:
         path = root / row["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        content = row["content"]
-        if row.get("encoding") == "gz+b64":
-            content = gzip.decompress(base64.b64decode(content)).decode()
-        path.write_text(content)
+        path.write_text(written(row))
         path.chmod(int(row["permissions"], 8))
     return root / "etc/gpuaas"

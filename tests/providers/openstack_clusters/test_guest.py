@@ -1,5 +1,6 @@
 """What machines find as their user data: valid, complete, and with no more secrets than their role needs."""
 
+import random
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from gpuaas.core.errors import Invalid, Permanent
 from gpuaas.providers.base import ClusterKind, FlavorAmount, boot_claim
 from gpuaas.providers.openstack.clusters import slurm
 from gpuaas.providers.openstack.clusters.driver import OpenStackClusterDriver
-from gpuaas.providers.openstack.clusters.guest import user_data
+from gpuaas.providers.openstack.clusters.guest import MOST, user_data
 from gpuaas.providers.openstack.clusters.keys import Keys
 from tests.providers.openstack_clusters.stage import SEED, document, files, guest, installed, spec
 
@@ -194,9 +195,17 @@ def test_the_type_of_a_gpu_is_a_word_that_slurm_takes(selector: dict[str, str], 
 
 
 def test_user_data_that_nova_would_not_take_is_refused() -> None:
-    made = spec(addons=("own",), settings={"image": "ubuntu", "manifests": {"own": "# " + "x" * 60_000}})
+    noise = random.Random(4711).randbytes(40_000).hex()
+    made = spec(addons=("own",), settings={"image": "ubuntu", "manifests": {"own": f"# {noise}"}})
     with pytest.raises(Permanent, match="too long"):
         user_data(guest(made))
+
+
+def test_its_own_files_leave_a_third_of_the_room() -> None:
+    """The head of a Slurm cluster with a partition elsewhere, which has the most of them, and a Kubernetes cluster's."""
+    slurms = spec(S)
+    for made in (replace(slurms, pools=slurms.pools[:1], elsewhere=slurms.pools[1:], spans=True), spec(K)):
+        assert len(user_data(guest(made))) < MOST * 2 / 3
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from gpuaas.providers.openstack.clusters.keys import (
 from gpuaas.providers.openstack.clusters.settings import JOBS_OF_REMOVED, K3S_URL
 
 MOST = 65535  # Nova's, of what is encoded
+PACKED_FROM = 1_000  # characters of a file
 HERE = Path(__file__).parent / "guest"
 ETC, BIN = "/etc/gpuaas", "/usr/local/sbin"
 LIB, ROOT = "/usr/local/lib/gpuaas", Path(__file__).parents[4]
@@ -155,7 +156,7 @@ def cloud_config(guest: Guest) -> str:
         "hostname": guest.name,
         "ssh_pwauth": False,
         "disable_root": True,
-        "write_files": files,
+        "write_files": [*map(_packed, files)],
         "runcmd": [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "gpuaas-metadata.service"],
@@ -177,10 +178,12 @@ def _file(path: str, content: str, mode: str = "0600") -> File:
     return {"path": path, "permissions": mode, "content": content}
 
 
-def _packed(path: str, source: Path) -> File:
+def _packed(file: File) -> File:
     """Manifests of the template need the room."""
-    content = base64.b64encode(gzip.compress(source.read_bytes(), mtime=0)).decode()
-    return {**_file(path, content, "0644"), "encoding": "gz+b64"}
+    if len(file["content"]) < PACKED_FROM:
+        return file
+    content = base64.b64encode(gzip.compress(file["content"].encode(), mtime=0)).decode()
+    return {**file, "content": content, "encoding": "gz+b64"}
 
 
 def _script(name: str) -> str:
@@ -253,7 +256,7 @@ def _k3s_files(guest: Guest) -> list[File]:
             files.append(_file(f"{MANIFESTS}/gpuaas-{name}.yaml", text))
     if guest.reports_queue:
         files += _queue_files(guest, "queue-k3s")
-        files += [_packed(f"{LIB}/{path}", ROOT / path) for path in QUEUE]
+        files += [_file(f"{LIB}/{path}", (ROOT / path).read_text(), "0644") for path in QUEUE]
     return files
 
 
