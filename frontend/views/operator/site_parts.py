@@ -217,7 +217,9 @@ def drift(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponseB
 
 def _draw_drift(request: HttpRequest, row: Site, form: DriftPolicyForm) -> HttpResponseBase:
     """Open ones first, then the newest."""
-    shown = DRIFT.of(request, lambda query: drift_found(drifts_at(site=row), query), drifts_shown)
+    page_url = reverse("frontend:operator_site_drift", args=[row.slug])
+    found = drifts_at(site=row)
+    shown = DRIFT.of(request, lambda query: drift_found(found, query), drifts_shown, page_url=page_url)
     context = tab(row, "drift", form=form, policies=POLICIES, comparison=comparison_at(site=row))
     return list_page(request, "operator/site_drift.html", shown, context)
 

@@ -63,6 +63,8 @@ BEGIN = """(selector) => {
   const reach = 'a[href], button, input, select, textarea, summary, label, [tabindex]';
   for (const each of clickable)
     if (!each.closest(reach) && !each.querySelector(reach)) found.push(`a click only: ${name(each)}`);
+  // such a stop comes before all others, which a walk from the beginning does not show
+  for (const each of stops) if (each.tabIndex > 0) found.push(`not in order: ${name(each)}`);
   window.keysEnd = () => {
     note();
     const steps = reached.filter(each => each !== document.body && before.has(each));
