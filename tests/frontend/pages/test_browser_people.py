@@ -54,8 +54,7 @@ def test_a_person_is_disabled_and_enabled_again(
     expect(his.locator("main")).to_contain_text("An operator of the portal can enable it")
     looked_at(his, "desk", picture="account-disabled")
 
-    page.go_back()
-    page.get_by_role("button", name="Enable bob").click()
+    page.get_by_role("button", name="Enable bob").click()  # on his own page
     expect(page.locator("#toasts")).to_contain_text("bob can sign in again.")
     expect(page.get_by_role("button", name="Disable bob")).to_be_visible()
     his.goto(f"{address}/p/weather-lm/workspaces/")
