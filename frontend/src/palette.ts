@@ -19,7 +19,7 @@ interface Found {
   url: string;
 }
 
-const LIMIT = 12;
+const LIMIT = 12; // before anything is typed; what the portal finds is at most eight of each kind
 let entries: Entry[] = [];
 let chosen = 0;
 let asked = 0;
@@ -77,6 +77,7 @@ function actions(): Entry[] {
   ];
 }
 
+/** Throws where the portal does not answer. */
 async function search(text: string): Promise<Entry[]> {
   const url = dialog()?.dataset["search"];
   if (!url || text.length < 2) return [];
@@ -85,7 +86,7 @@ async function search(text: string): Promise<Entry[]> {
   });
   const door = response.headers.get("HX-Redirect");
   if (door) location.assign(door);
-  if (!response.ok) return [];
+  if (!response.ok) throw new Error(`${response.status}`);
   const found = (await response.json()) as Found[];
   return found.map((item) => ({
     label: item.label,
@@ -119,8 +120,8 @@ function option(entry: Entry, place: number): HTMLLIElement {
   return item;
 }
 
-function draw(found: Entry[]): void {
-  entries = found.slice(0, LIMIT);
+function draw(found: Entry[], away = false): void {
+  entries = found;
   const list = one("#palette-list");
   if (!list) return;
   const items: HTMLLIElement[] = [];
@@ -133,7 +134,8 @@ function draw(found: Entry[]): void {
     items.push(option(entry, place));
   });
   list.replaceChildren(...items);
-  one(".g-palette__none")?.toggleAttribute("hidden", entries.length > 0);
+  one(".g-palette__none")?.toggleAttribute("hidden", away || entries.length > 0);
+  one(".g-palette__away")?.toggleAttribute("hidden", !away);
   choose(0);
 }
 
@@ -158,9 +160,10 @@ function run(place: number): void {
 async function update(text: string): Promise<void> {
   const mine = ++asked;
   const local = [...places(), ...actions()].filter((entry) => entry.label && matches(entry, text));
-  draw(local);
-  const found = await search(text).catch(() => []);
-  if (mine !== asked || !found.length) return;
+  draw(text ? local : local.slice(0, LIMIT));
+  const found = await search(text).catch(() => null);
+  if (mine !== asked || found?.length === 0) return;
+  if (!found) return draw(local, true);
   const shown = new Set(local.map((entry) => `${entry.label} ${entry.note}`));
   const more = found.filter((entry) => !shown.has(`${entry.label} ${entry.note}`));
   const pages = more.filter((entry) => entry.group === "Places"); // of the menu that is not shown

@@ -56,6 +56,23 @@ def test_the_palette_leads_to_a_person_and_the_menu_to_the_account(
     assert complaints == []
 
 
+def test_the_palette_says_that_the_portal_is_away_and_then_finds_again(
+    chromium: Browser, address: str, alice: User, bob: User
+) -> None:
+    page = context_for(chromium, address, alice).new_page()
+    page.goto(f"{address}/p/weather-lm/")
+    page.route("**/search/**", lambda route: route.fulfill(status=503))
+    page.keyboard.press("Control+k")
+    page.keyboard.type("bob")
+    palette = page.locator("#palette")
+    expect(palette).to_contain_text("The portal does not answer")
+    expect(palette.get_by_text("No results.")).to_be_hidden()
+    page.unroute("**/search/**")
+    page.keyboard.press("Backspace")
+    expect(page.locator("#palette-list")).to_contain_text("member of weather-lm")
+    expect(palette.get_by_text("The portal does not answer")).to_be_hidden()
+
+
 def test_an_operator_renames_a_person_and_a_site_and_signs_somebody_out(
     chromium: Browser, address: str, olga: User, alice: User
 ) -> None:
