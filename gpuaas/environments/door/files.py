@@ -18,6 +18,8 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Streams
 
 PARTS_MOST = 16  # that wait to be written
+# of what a program writes: whoever owns the image decides what that is, and the door is everybody's
+OUTPUT_MOST, ERRORS_MOST = 1 << 24, 1 << 12
 LOOK: Final = "%f %s %u %g %X %Y"
 LOOKED: Final = re.compile(rb"([0-9a-f]+) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \./(.*))?", re.DOTALL)
 MISSING, DENIED = re.compile(b"(?i)no such file|nonexistent"), re.compile(b"(?i)permission denied")
@@ -40,11 +42,13 @@ class Said:
 
     async def write(self, content: bytes, *, is_error: bool) -> None:
         if is_error:
-            self.errors += content
+            self.errors = (self.errors + content)[-ERRORS_MOST:]
         else:
             await self.took(content)
 
     async def took(self, content: bytes) -> None:
+        if len(self.output) + len(content) > OUTPUT_MOST:
+            raise asyncssh.SFTPFailure("there is too much to tell")
         self.output += content
 
 

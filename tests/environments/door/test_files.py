@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import asyncssh
 import pytest
@@ -220,3 +221,18 @@ def test_nothing_is_asked_of_the_doors_own_files() -> None:
     }
     harmless = {"convert_attrs", "format_longname"}  # of what was answered
     assert {name for name in methods - harmless if name not in vars(Files)} == set()
+
+
+def test_a_program_that_writes_without_end_does_not_fill_the_door() -> None:
+    """`stat` and the others are the image's, which may be anybody's."""
+    wrote: list[int] = []
+
+    async def run(script: str, words: Sequence[str], streams: Streams) -> int:
+        del script, words
+        while True:
+            await streams.write(b"x" * (1 << 20), is_error=len(wrote) % 2 == 1)
+            wrote.append(1)
+
+    with pytest.raises(asyncssh.SFTPFailure, match="too much"):
+        asyncio.run(Files(cast("Any", None), run).readlink(b"link"))
+    assert len(wrote) < 40
