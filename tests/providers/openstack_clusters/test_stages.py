@@ -305,6 +305,18 @@ def test_a_head_is_ready_when_members_can_come_in_and_waits_for_no_portal(tmp_pa
     assert asked[0] == "gpuaas-queue", "before the timer"
 
 
+@pytest.mark.parametrize(
+    "reason", ["none", "unhealthy: 0 of 8 GPUs are seen", "gpuaas", "gpuaas instead of Kill task failed"]
+)
+def test_a_machine_that_replaces_a_drained_one_works_unless_it_is_to_go(reason: str, tmp_path: Path) -> None:
+    _, _, commands = boot(tmp_path, S, True, {"sinfo --noheader*Reason": reason})
+    resumed = [
+        line for line in commands if line.startswith("scontrol update") and line.endswith("state=resume")
+    ]
+    assert len(resumed) == (0 if reason.startswith("gpuaas") else 1)
+    assert (tmp_path / "etc/gpuaas/joined").exists()
+
+
 @pytest.mark.parametrize("file", ["k3s", "sums"])
 def test_a_download_that_fails_is_told_with_its_address(file: str, tmp_path: Path) -> None:
     address = "https://github.com/k3s-io/k3s/releases/download/v1.35.6%2Bk3s1/"

@@ -97,6 +97,12 @@ clusters_known() { sacctmgr --noheader --parsable2 list cluster format=cluster,c
 controller_is_up() { says 'is UP' scontrol ping; }
 accounting_is_up() { says '[|].' clusters_known; }
 worker_is_registered() { says "Version=$GPUAAS_RELEASE" scontrol --oneliner show node "$GPUAAS_NODE"; }
+# what was wrong with an earlier machine of this name is over, but what is to go stays drained; refused where nothing was wrong
+replaced_resume() {
+  local reason
+  read -r reason <<< "$(timeout 10 sinfo --noheader --Node --nodes "$GPUAAS_NODE" --Format Reason:100)" || true
+  [[ $reason == gpuaas* ]] || scontrol update nodename="$GPUAAS_NODE" state=resume > /dev/null 2>&1 || true
+}
 worker_is_idle() {
   says '^(idle|mixed|allocated|completing|planned|reserved)-?$' \
     sinfo --noheader --Node --nodes "$GPUAAS_NODE" --format %T
@@ -110,8 +116,7 @@ stage_ready() {
     until_true 60 'the logins of members are not there' gpuaas-queue || echo 'they follow with the reports of the queue'
     systemctl enable --quiet --now gpuaas-queue.timer
   else
-    # what was wrong with an earlier machine of this name is over; refused where nothing was
-    [ -e /etc/gpuaas/joined ] || scontrol update nodename="$GPUAAS_NODE" state=resume > /dev/null 2>&1 || true
+    [ -e /etc/gpuaas/joined ] || replaced_resume
     until_true 600 'Slurm has not made the machine available to jobs' service_does slurmd worker_is_idle
     touch /etc/gpuaas/joined
   fi
