@@ -199,11 +199,12 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True)
 class Listing:
-    """`what` its rows are, in the plural; `mark` goes before the names in the address of a page's second list."""
+    """`what` its rows are, in the plural; `mark` goes before the names in the address of a page's second list.
+    Rows that no filter is declared for are found by what their columns say."""
 
     what: str
     columns: tuple[Column, ...]
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[Filter, ...] = (find("Find in this list", "Text"),)
     size: int = ROWS
     mark: str = ""
 
@@ -265,8 +266,26 @@ class Listed:
 
     @cached_property
     def found(self) -> Rows:
-        rows = self.source(self.query) if callable(self.source) else self.source
-        return ordered(rows, self.query[SORT], {each.key: each.order for each in self.columns if each.order})
+        return self._narrowed(self.query)
+
+    def _narrowed(self, query: Query) -> Rows:
+        """By the source's own filters; where it has none by the text, which is looked for in SQL or in what the file says of a row."""
+        orders = {each.key: each.order for each in self.columns if each.order}
+        source, text = self.source, query.get("q", "")
+        rows = ordered(source(query) if callable(source) else source, query[SORT], orders)
+        if callable(source) or not text:
+            return rows
+        if isinstance(rows, QuerySet):
+            return named(rows, text, *orders.values())
+        every = list(rows)
+        cells = [[str(each.told(drawn)) for each in self._filed] for drawn in self.present(every)]
+        return [
+            row for row, said in zip(every, cells, strict=True) if text.lower() in "\n".join(said).lower()
+        ]
+
+    @cached_property
+    def _filed(self) -> list[Column]:
+        return [each for each in self.columns if each.value is not None]
 
     @cached_property
     def page(self) -> Page[Any]:
@@ -319,7 +338,7 @@ class Listed:
         for each, name, text, choices in self.offers:
             if text:
                 less = Query({**self.query, each.name: ""})
-                rows = self.source(less) if callable(self.source) else self.source
+                rows = self._narrowed(less)
                 count = rows.count() if isinstance(rows, QuerySet) else len(rows)
                 found.append(Set(each.label, each.word(text, choices), self.address(**{name: ""}), count))
         return found
@@ -357,13 +376,12 @@ class Listed:
         return csv_streamed(self.request, rows_csv(self._cells()), name=name)
 
     def _cells(self) -> Iterator[Sequence[object]]:
-        columns = [each for each in self.columns if each.value is not None]
-        yield [each.key for each in columns]
+        yield [each.key for each in self._filed]
         rows = self.found
         each_row = iter(rows.iterator(chunk_size=CHUNK) if isinstance(rows, QuerySet) else rows)
         while part := list(islice(each_row, CHUNK)):
             for row in self.present(part):
-                yield [column.told(row) for column in columns]
+                yield [column.told(row) for column in self._filed]
 
     def _head(self, column: Column) -> Head:
         label = self.labels.get(column.key, column.label)

@@ -77,6 +77,7 @@ cluster_patterns: list[URLPattern] = [
     path("credentials/<uuid:user>/revoke/", cluster_actions.revoke, name="cluster_revoke"),
     path("policies/", cluster_policies.index, name="cluster_policies"),
     path("policies/new/", cluster_policies.new, name="cluster_policy_new"),
+    path("policies/effect/", cluster_policies.effect, name="cluster_policy_effect"),
     path("policies/<uuid:policy>/", cluster_policies.show, name="cluster_policy"),
     path("policies/<uuid:policy>/switch/", cluster_policies.switch, name="cluster_policy_switch"),
     path("policies/<uuid:policy>/delete/", cluster_policies.delete, name="cluster_policy_delete"),

@@ -19,7 +19,7 @@ from frontend.presenters.cost import classes_of
 from frontend.presenters.held import Held, kind_of, why_not
 from frontend.presenters.words import units_of
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
+from gpuaas.clusters.models import Cluster, ClusterPool, WarmPool
 from gpuaas.clusters.services import Draft, scale_preview
 from gpuaas.clusters.services import resume_preview as cluster_resume_preview
 from gpuaas.core.errors import Invalid
@@ -122,12 +122,11 @@ def _times(amounts: Mapping[str, int], count: int) -> dict[str, int]:
     return {name: amount * count for name, amount in amounts.items()}
 
 
-def scaled_by(policy: ScalingPolicy, here: ProjectPlace) -> Effect:
-    """What its pool may come to, at most, once the policy scales."""
-    pool = policy.pool
-    row, title = pool.cluster, f"Between {policy.minimum:,} and {policy.maximum:,} workers"
+def scaled_by(pool: ClusterPool, minimum: int, maximum: int, here: ProjectPlace) -> Effect:
+    """What the pool may come to, at most, while a policy with these bounds scales it."""
+    row, title = pool.cluster, f"Between {minimum:,} and {maximum:,} workers"
     try:
-        preview = scale_preview(cluster=row, counts={pool.name: policy.maximum})
+        preview = scale_preview(cluster=row, counts={pool.name: maximum})
     except Invalid as error:
         return Effect(Notice(Tone.WARN, title, sentence_of(error.message)))
     rest = "" if preview.fits else " The most does not fit now; then as many are added as there is room for."
@@ -137,7 +136,7 @@ def scaled_by(policy: ScalingPolicy, here: ProjectPlace) -> Effect:
         with money.Unpriced():
             now, then = (
                 held_quote(holder=row),
-                cluster_wanted_quote(cluster=row, counts={pool.name: policy.maximum}),
+                cluster_wanted_quote(cluster=row, counts={pool.name: maximum}),
             )
             facts = (
                 Fact("Cluster per hour now", formats.price(now.per_hour, now.currency)),

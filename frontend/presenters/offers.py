@@ -81,9 +81,10 @@ class Switch:
 
 @dataclass(frozen=True)
 class Offers:
-    """The number of flavors on offer, those that match, and the filters that distinguish them."""
+    """The number of flavors on offer and of those that match, these with the one that is chosen, and the filters that distinguish them."""
 
     every: int
+    matching: int
     currency: str
     rows: tuple[Offer, ...]
     choices: tuple[Choices, ...]
@@ -91,11 +92,11 @@ class Offers:
 
     @property
     def narrowed(self) -> bool:
-        return len(self.rows) < self.every
+        return self.matching < self.every
 
 
-def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> Offers:
-    """Six queries for any number of flavors. The catalog decides what matches, as for the API."""
+def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str], chosen: str = "") -> Offers:
+    """Six queries for any number of flavors. The catalog decides what matches, as for the API; no filter takes the choice back."""
     lines = {line.resource: line for line in limits_for_project(project=project)}
     prices = prices_at(organization=project.organization)
     found = list(flavors_for(actor=actor))
@@ -106,9 +107,10 @@ def offers_of(*, actor: Actor, project: Project, wanted: Mapping[str, str]) -> O
     ]
     asked = asked_of(wanted)
     fits = set(flavors_for(actor=actor, **asked).values_list("slug", flat=True)) if asked else None
-    rows = tuple(offer for offer in every if fits is None or offer.slug in fits)
-    currency = currency_of(project.organization_id)
-    return Offers(len(every), currency, rows, choices_of(every, wanted), switches_of(every, wanted))
+    matching = [offer for offer in every if fits is None or offer.slug in fits]
+    rows = tuple(offer for offer in every if offer in matching or offer.slug == chosen)
+    filters = choices_of(every, wanted), switches_of(every, wanted)
+    return Offers(len(every), len(matching), currency_of(project.organization_id), rows, *filters)
 
 
 def asked_of(wanted: Mapping[str, str]) -> dict[str, Any]:

@@ -5,16 +5,18 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import render
 
 from billing.policies import policy_dry_run
 from billing.selectors.costs import currency_of
+from frontend.components import Notice
 from frontend.forms.cluster_policies import PolicyForm, initial_of
 from frontend.frame import checked, done, draw_page, posted, refusals_on
 from frontend.lists import Column, Filter, Listing, Query, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters.cluster_policies import Trial, decision_of, rows_of, trial_of, url_of
-from frontend.presenters.effect import scaled_by
+from frontend.presenters.effect import Effect, scaled_by
 from frontend.views.clusters import cluster_action, cluster_at, cluster_page, trail
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ScalingDecision, ScalingOutcome, ScalingPolicy
@@ -22,6 +24,7 @@ from gpuaas.clusters.policies.registry import Kind, kinds
 from gpuaas.clusters.selectors import decisions_of, definition_of, policies_of, policy_get_of
 from gpuaas.clusters.spec import burst_site
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.core.looks import Tone
 from tenants.roles import Permission
 
 VIEW, CREATE = Permission.WORKSPACE_VIEW, Permission.WORKSPACE_CREATE
@@ -120,6 +123,22 @@ def show(request: HttpRequest, here: ProjectPlace, cluster: uuid.UUID, policy: u
 
 
 @cluster_action(CREATE)
+def effect(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
+    """What the bounds that are being typed let the pool come to."""
+    pools = {pool.name: pool for pool in row.pools.all()}
+    form = PolicyForm(request.POST, kind=_kind(request, ""), pools=[(name, name) for name in pools])
+    form.is_valid()
+    pool, minimum, maximum = (form.cleaned_data.get(name) for name in ("pool", "minimum", "maximum"))
+    if minimum is None or maximum is None or pool is None or minimum > maximum:
+        found = Effect(
+            Notice(Tone.WARN, "Check your input", "The effect follows from the pool and its bounds.")
+        )
+    else:
+        found = scaled_by(pools[pool], minimum, maximum, here)
+    return render(request, "components/effect.html", {"effect": found})
+
+
+@cluster_action(CREATE)
 def switch(request: HttpRequest, here: ProjectPlace, row: Cluster, policy: uuid.UUID) -> HttpResponse:
     held = policy_get_of(cluster=row, policy_id=policy)
     enabled = request.POST.get("enabled") == "yes"
@@ -154,7 +173,10 @@ def _form(
         "kinds": list(kinds().values()),
         "currency": currency_of(here.project.organization_id),
         "may_change": here.can(CREATE),
-        "effect": scaled_by(policy, here) if policy and not policy.enabled and here.can(CREATE) else None,
+        "effect": scaled_by(policy.pool, policy.minimum, policy.maximum, here)
+        if policy and not policy.enabled and here.can(CREATE)
+        else None,
+        "effect_url": url_of(row, "policy_effect"),
         "back_url": url_of(row),
         "switch_url": url_of(row, "policy_switch", policy.pk) if policy else "",
         "remove_url": url_of(row, "policy_delete", policy.pk) if policy else "",

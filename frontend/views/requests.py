@@ -162,7 +162,7 @@ def offers_at(request: HttpRequest, here: ProjectPlace) -> offers.Offers:
     """A refused form comes back with the filters that it was sent with."""
     sent = request.POST if request.method == "POST" else request.GET
     wanted = {name: sent.get(name, "") for name in offers.FILTERS}
-    return offers.offers_of(**here.given, wanted=wanted)
+    return offers.offers_of(**here.given, wanted=wanted, chosen=sent.get("flavor", ""))
 
 
 @project_action(Permission.WORKSPACE_CREATE)

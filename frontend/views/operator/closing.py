@@ -49,9 +49,12 @@ def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     closed = row is not None and row.state == CloseState.CLOSED
     running = row is not None and row.state == CloseState.REQUESTED
     settled = closed or running
+    months = MONTHS.of(
+        request, documents.closes_for(actor=here.actor), lambda rows: [(each, look_of(each)) for each in rows]
+    )
     context = {
         "month": month,
-        "url": _page_of(month),
+        "url": months.address(month=f"{month:%Y-%m}"),
         "close": row,
         "closed": closed,
         "running": running,
@@ -62,9 +65,6 @@ def closes(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "preview": None if settled else closing.close_preview(actor=here.actor, month=month, now=now),
         "crumbs": crumbs("Money", (CLOSES[0], "")),
     }
-    months = MONTHS.of(
-        request, documents.closes_for(actor=here.actor), lambda rows: [(each, look_of(each)) for each in rows]
-    )
     return list_page(request, "operator/closes.html", months, context)
 
 

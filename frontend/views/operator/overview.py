@@ -279,11 +279,12 @@ def capacity(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     )
     query = shown.query
     found = [] if query["type"] or query["only"] else unknown_devices(actor=here.actor)
-    unknown = UNKNOWN.of(request, [each for each in found if query["site"] in {"", each["site"]}])
+    found = [each for each in found if query["site"] in {"", each["site"]}]
+    unknown = UNKNOWN.of(request, found)
     context = {
         "crumbs": crumbs("Supply", ("Capacity", "")),
         "unknown": unknown,
-        "not_understood": sum(each["count"] for each in unknown.found),
+        "not_understood": sum(each["count"] for each in found),
         "rows": map_of(shown.rows),
         "sums": sums_of(list(shown.found)),
     }

@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
@@ -253,6 +254,30 @@ def test_what_matches_nothing_says_which_filter_to_lift(
                     before = dict(parse_qsl(urlsplit(address).query))
                     assert dict(parse_qsl(way[1:])) == {**before, f"{mark}sort": "x"}, "the order stays"
                     assert file_of(listed, **{each.name: "zzz"}) == []
+
+
+def test_rows_without_filters_of_their_own_are_found_by_what_they_say(
+    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+) -> None:
+    for address, listed in each_list(olga_at, full, part):
+        if callable(listed.source):
+            continue
+        with subtests.test(address=address, what=listed.listing.what):
+            every = file_of(listed)
+            names = {
+                each.key
+                for each in listed.columns
+                if each.value is not None and (each.order or not in_sql(listed))
+            }
+            for name in names & every[0].keys():
+                text = every[0][name].lstrip("'")[:10]
+                found = file_of(listed, q=text.upper())
+                assert every[0] in found, name
+                assert [row for row in every if row in found] == found, "as sorted before"
+
+
+def in_sql(listed: Listed) -> bool:
+    return isinstance(listed.source, QuerySet)
 
 
 class Lost(HTMLParser):

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from billing.months import month_of, month_span
 from gpuaas.catalog.models import Flavor
@@ -12,6 +12,7 @@ from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.billing.stage import interval_make
+from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory
 from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at, opened
 from tests.frontend.pages.scene import busy
 from tests.frontend.pages.server import served
@@ -29,6 +30,35 @@ def address(workspace: Workspace) -> Iterator[str]:
 
 def new_request(page: Page, address: str) -> None:
     page.goto(f"{address}/p/weather-lm/workspaces/new/?flavor=h100.1")
+
+
+def test_a_filter_of_flavors_is_answered_beside_what_is_typed(
+    chromium: Browser, address: str, alice: User, workspace: Workspace
+) -> None:
+    """The form asks again a quarter of a second after the filter has asked, which may take longer."""
+    pool = workspace.flavors.get().flavor.pool
+    small = GpuTypeFactory.create(slug="l40s-48gb", memory_gib=48)
+    FlavorFactory.create(pool=GpuPoolFactory.create(site=pool.site, gpu_type=small), slug="l40s.1")
+    page, complaints = opened(context_for(chromium, address, alice))
+    new_request(page, address)
+    held: list[Route] = []
+    page.route("**/flavors/*", held.append)
+    with page.expect_response("**/answer/"):
+        page.locator("select[name=memory_gib_min]").select_option(str(pool.gpu_type.memory_gib))
+    (asked,) = held
+    asked.continue_()
+    rows = page.locator("#flavors tbody tr")
+    expect(rows).to_have_count(1)
+    expect(rows.locator("input[name=flavor]")).to_be_checked()
+    page.unroute("**/flavors/*")
+    page.locator("select[name=memory_gib_min]").select_option("")
+    expect(rows).to_have_count(2)
+    page.locator("input[value='l40s.1']").check()
+    page.locator("select[name=memory_gib_min]").select_option(str(pool.gpu_type.memory_gib))
+    expect(page.locator("#flavors")).to_contain_text("1 of 2 flavors match; the one you chose stays listed.")
+    expect(page.locator("input[value='l40s.1']")).to_be_checked()
+    looked_at(page, "desk", picture="request-filtered")
+    assert complaints == []
 
 
 def test_a_request_is_answered_field_by_field(chromium: Browser, address: str, alice: User) -> None:

@@ -1,16 +1,20 @@
 """Pages of scaling by policy without a browser: what a form posts, what it is refused, what a trial and the log say."""
 
 import re
+from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.test import Client
 
 from billing.policies import policy_allowance
+from billing.services import rate_set
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ScalingPolicy
 from gpuaas.clusters.reconcile.policies import policy_run
 from gpuaas.core.clock import now
-from tenants.actors import Actor
+from gpuaas.metering.models import Meter
+from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.clusters.policy_stage import demand, recorded, scaled_by
 from tests.clusters.stage import offered, ready
@@ -78,6 +82,33 @@ def test_a_policy_is_added_changed_switched_and_removed(alice_at: Client, home: 
     assert ScalingPolicy.objects.get().enabled
     alice_at.post(f"{mine}delete/")
     assert not ScalingPolicy.objects.exists()
+
+
+def test_what_is_typed_shows_what_the_pool_may_come_to(alice_at: Client, home: str, cluster: Cluster) -> None:
+    asked = words(alice_at.get(f"{home}new/?pool=gpu"))
+    assert f'hx-post="{home}effect/"' in asked
+    flavor = cluster.pools.get(name="gpu").flavor
+    rate_set(
+        actor=SYSTEM, flavor=flavor, meter=Meter.GPU_HELD, price="2.40", valid_from=now() - timedelta(days=1)
+    )
+    most = words(alice_at.post(f"{home}effect/", POSTED))
+    assert "Between 1 and 4 workers" in most
+    assert "Cluster per hour now" in most
+    less = words(alice_at.post(f"{home}effect/", {**POSTED, "maximum": "2"}))
+    assert "Between 1 and 2 workers" in less
+    assert cost_of(less) < cost_of(most)
+    for wrong in ({"maximum": ""}, {"maximum": "x"}, {"maximum": "0"}, {"pool": "none"}, {"minimum": "9"}):
+        assert "Check your input" in words(alice_at.post(f"{home}effect/", {**POSTED, **wrong})), wrong
+    assert "A whole number from 1 to 8." in words(
+        alice_at.post(f"{home}effect/", {**POSTED, "maximum": "1000000"})
+    )
+    assert not ScalingPolicy.objects.exists()
+
+
+def cost_of(effect: str) -> Decimal:
+    """Per hour with as many workers as the policy may add."""
+    (found,) = re.findall(r"€([0-9.,]+)", effect[effect.index("At the most") :])[:1]
+    return Decimal(found.replace(",", ""))
 
 
 @pytest.mark.parametrize("which", ["new/", "mine"])
@@ -175,6 +206,6 @@ def test_who_may_only_look_gets_no_buttons(
     assert "Remove" not in page
     assert 'name="do"' not in page
     assert page.count(" disabled") >= 8
-    for place in ("new/", f"{policy.pk}/", f"{policy.pk}/switch/", f"{policy.pk}/delete/"):
+    for place in ("new/", "effect/", f"{policy.pk}/", f"{policy.pk}/switch/", f"{policy.pk}/delete/"):
         assert at.post(f"{home}{place}", POSTED).status_code == 403
     assert ScalingPolicy.objects.get().enabled

@@ -1,5 +1,6 @@
 """The request form: it answers while it is typed, keeps what was typed when it refuses, and asks only once."""
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,7 @@ from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
 from tenants.models import Project, User
-from tests.frontend.markup import words
+from tests.frontend.markup import flat, words
 
 FORM = {
     "flavor": "h100.1",
@@ -294,6 +295,17 @@ def test_filters_keep_what_fits(alice_at: Client, limited: Project) -> None:
     assert "checked" in text
     assert "1 of 2 flavors match." in text
     assert "No flavors match" in narrowed(alice_at, limited, memory_gib_min="900")
+
+
+def test_a_filter_takes_no_choice_back(alice_at: Client, limited: Project) -> None:
+    text = narrowed(alice_at, limited, memory_gib_min="80", flavor="l40s.1")
+    assert re.findall(r'value="([^"]+)"\s+checked', text) == ["l40s.1"]
+    assert "1 of 2 flavors match; the one you chose stays listed." in flat(text)
+    alone = narrowed(alice_at, limited, memory_gib_min="900", flavor="l40s.1")
+    assert "0 of 2 flavors match; the one you chose stays listed." in flat(alone)
+    assert "No flavors match" in narrowed(alice_at, limited, memory_gib_min="900", flavor="of-nobody")
+    refused = post(alice_at, limited, flavor="l40s.1", memory_gib_min="80", name="Not a name")
+    assert "the one you chose stays listed" in words(refused)
 
 
 def test_attributes_of_the_gpu_and_its_nodes_narrow_the_offers(
