@@ -13,7 +13,9 @@ from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.frontend.pages.browsing import NEEDED, PASSWORD, context_for, opened
 from tests.frontend.pages.crawling import OPERATORS, TENANTS, Crawl
+from tests.frontend.pages.crawling_unscripted import UnscriptedCrawl
 from tests.frontend.pages.server import served
+from tests.frontend.pages.test_browser_forms import unscripted
 from tests.jobs.stage import template_in
 
 pytestmark = NEEDED
@@ -68,6 +70,29 @@ def test_nothing_is_a_dead_end(
     crawl.open_frame()
     assert crawl.found == []
     assert more.keys() <= set(crawl.names)
+    assert len(crawl.names) >= pages, sorted(crawl.names)
+    assert crawl.dialogs >= dialogs
+
+
+@pytest.mark.parametrize(
+    ("reader", "start", "inside", "pages", "dialogs"),
+    [("alice", "/p/weather-lm/", TENANTS, 60, 28), ("olga", "/operator/", OPERATORS, 60, 24)],
+    ids=["alice", "olga"],
+)
+def test_without_scripts_nothing_is_a_dead_end(
+    reader: str,
+    start: str,
+    inside: tuple[str, ...],
+    pages: int,
+    dialogs: int,
+    chromium: Browser,
+    address: str,
+    people: dict[str, User],
+    workspace: Workspace,
+) -> None:
+    crawl = UnscriptedCrawl(unscripted(chromium, address, people[reader]), address, [], inside, axe=False)
+    crawl.through(start, "/account/", *(further(workspace).values() if reader == "alice" else ()))
+    assert crawl.found == []
     assert len(crawl.names) >= pages, sorted(crawl.names)
     assert crawl.dialogs >= dialogs
 
