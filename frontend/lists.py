@@ -299,6 +299,11 @@ class Listed:
         return list(self.present(list(self.page.object_list)))
 
     @property
+    def shows(self) -> bool:
+        """Whether there is something to draw: rows, or the filter that lets none through."""
+        return self.filtered or bool(self.page.paginator.count)
+
+    @property
     def barred(self) -> bool:
         """Whether a bar of filters stands above: to search among a few rows needs none."""
         filters = self.listing.filters
@@ -364,7 +369,8 @@ class Listed:
             query.pop(name, None)
             if text:
                 query[name] = text
-        return f"{'' if self.page_url == self.request.path else self.page_url}?{query.urlencode()}"
+        is_here = self.page_url == self.request.path and "HX-Request" not in self.request.headers
+        return f"{'' if is_here else self.page_url}?{query.urlencode()}"
 
     @property
     def wanted_as_file(self) -> bool:

@@ -3,8 +3,12 @@
 The wheel takes care of the one hard case: PostgreSQL refuses to run as root, so root's server runs as a user of its own.
 """
 
+import os
+import signal
 import socket
+import time
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -36,9 +40,19 @@ def start(folder: Path, options: dict[str, str]) -> str:
     ):  # the library's own lock between processes; its start() would also register a stop at exit
         server.ensure_pgdata_inited()
         _write_options(folder, options)
+        end_without_programs(folder)
         server.ensure_postgres_running()
     info = server.get_postmaster_info()
     return f"postgres://postgres@{quote(str(info.socket_dir), safe='')}/postgres"
+
+
+def end_without_programs(folder: Path) -> None:
+    """The server of a checkout that was deleted meanwhile cannot load its own libraries: another takes its place."""
+    with suppress(OSError, ValueError, IndexError):
+        pid = int((folder / "postmaster.pid").read_text(encoding="ascii").split()[0])
+        while str(Path(f"/proc/{pid}/exe").readlink()).endswith("/postgres (deleted)"):
+            os.kill(pid, signal.SIGINT)
+            time.sleep(0.05)
 
 
 def answers(url: str) -> bool:

@@ -32,7 +32,6 @@ class DeviceRow:
 
 @dataclass(frozen=True)
 class GpuCard:
-    rows: tuple[DeviceRow, ...]
     chart: Chart | None
     why: str
     advice: str
@@ -50,11 +49,14 @@ class MonthRow:
 
 def card_of(figures: Figures, *, zone: tzinfo) -> GpuCard:
     return GpuCard(
-        rows=tuple(_row(each) for each in figures.devices),
         chart=_chart(figures.slots, zone) if figures.slots else None,
         why=figures.why,
         advice=figures.advice,
     )
+
+
+def rows_of(devices: Sequence[DeviceDay]) -> list[DeviceRow]:
+    return [_row(each) for each in devices]
 
 
 def month_rows(found: Sequence[TypeMonth]) -> tuple[MonthRow, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
-from django.shortcuts import redirect, render
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from frontend.forms.operator import DriftPolicyForm
@@ -21,6 +21,7 @@ from frontend.presenters.operator.nodes import NodeShown, check_run, gpu_names_a
 from frontend.presenters.operator.sites import conditions_shown
 from frontend.presenters.pods import eviction_rows
 from frontend.presenters.words import words_of
+from frontend.views.gpus import devices_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_action, site_action, site_page
 from gpuaas.catalog import services as catalog_services
 from gpuaas.catalog.models import Node, Site
@@ -129,7 +130,7 @@ def _named(row: Site, names: Iterable[str]) -> QuerySet[Node]:
 
 
 @site_page
-def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> HttpResponse:
+def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> HttpResponseBase:
     """One node; while a check runs on it the page asks for itself every two seconds."""
     shown = nodes_shown(row, row.nodes.select_related("pool__gpu_type").filter(name=node).order_by("pool"))
     if not shown:
@@ -138,7 +139,7 @@ def node(request: HttpRequest, here: OperatorPlace, row: Site, node: str) -> Htt
     runs = [check_run(run, here.now) for run in node_checks_of(site=row).filter(node=node)[:CHECKS]]
     context = tab(row, "nodes", node, node=shown[0], runs=runs, busy=any(run.open for run in runs))
     context["gpus"] = card_of(figures, zone=here.zone)
-    return render(request, "operator/site_node.html", context)
+    return list_page(request, "operator/site_node.html", devices_of(request, figures, holders=True), context)
 
 
 @site_action

@@ -44,6 +44,7 @@ from tests.factories.tenants import (
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import grant_of_cluster, grant_to, robot_of
+from tests.gpustats.stage import keep, reading
 from tests.jobs import stage as jobs
 
 
@@ -66,6 +67,7 @@ def everything_twice(workspace: Workspace, *, alice: User, olga: User, bob: User
     OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
     going = clusters_of(workspace, alice)
     troubles_of(workspace)
+    devices_at(workspace)
     access_of(workspace, going, alice, bob)
     for browser in ("Firefox/1 Linux", "Chrome/1 Windows"):
         session_of(olga, browser)
@@ -141,6 +143,14 @@ def troubles_of(workspace: Workspace) -> None:
     CapacityStretch.objects.create(
         site=site, gpu_type=pool.gpu_type, devices=4, starts_at=now - timedelta(days=1)
     )
+
+
+def devices_at(workspace: Workspace) -> None:
+    """Two GPUs of a node, one of them with an error."""
+    seen = (
+        reading(workspace, device=f"GPU-{n}", index=str(n), xid=n, utilization=50.0 + n) for n in range(2)
+    )
+    keep(workspace.site, clock.now(), *seen)
 
 
 def environments_of(workspace: Workspace) -> dict[str, str]:

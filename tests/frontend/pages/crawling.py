@@ -35,7 +35,7 @@ TOO_WIDE = """() => document.documentElement.scrollWidth > innerWidth ?
     && !each.closest('.g-scroll, .visually-hidden')).slice(0, 2)
     .map(each => each.outerHTML.replace(/\\s+/g, ' ').slice(0, 120)).join(' | ') || 'something' : ''"""
 # a matrix is looked at part by part; what else is wider than its place is stacked on a phone, or has too much to say
-SCROLLS = """() => [...document.querySelectorAll('main .g-scroll:not(.g-matrix)')]
+SCROLLS = """() => [...document.querySelectorAll('main .g-scroll:not(.g-matrix, [data-chart-part])')]
   .filter(each => each.checkVisibility() && each.scrollWidth > each.clientWidth + 1)
   .map(each => `${each.ariaLabel ?? each.id} by ${each.scrollWidth - each.clientWidth}`).join(' | ')"""
 # the same of what is open over the page

@@ -12,7 +12,8 @@ UNSENT = """() => [...document.querySelectorAll('form')]
   .map(each => each.outerHTML.replace(/\\s+/g, ' ').slice(0, 160))"""
 WAITING = """() => [...document.querySelectorAll('[data-scripted], [aria-busy=true]')].filter(each => each.checkVisibility())
   .map(each => each.outerHTML.replace(/\\s+/g, ' ').slice(0, 160))"""
-UNREAD = """() => [...document.querySelectorAll('main table')].filter(each => !each.closest('dialog') && !each.checkVisibility())
+UNREAD = """() => [...document.querySelectorAll('main table')]
+  .filter(each => !each.closest('dialog, details:not([open])') && !each.checkVisibility())
   .map(each => each.ariaLabel ?? each.innerText.slice(0, 60))"""
 DIALOGS = "[...document.querySelectorAll('dialog.g-dialog[id]')].map(each => each.id)"
 

@@ -11,16 +11,22 @@ from django.urls import reverse
 from playwright.sync_api import Browser, expect
 
 from billing.services.closing import month_close_request
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.clusters.models import ClusterOperationStep
+from gpuaas.core import clock
 from gpuaas.metering.imports import IMPORTS
 from gpuaas.metering.models import ImportProgress
+from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.models import SandboxClusterObject
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 from tenants.models import AuditEntry, Project, User
 from tests.billing.stage import workspace_make
 from tests.billing.test_import import END, START, file_of, row
+from tests.clusters.stage import offered, order, run_now, settle
 from tests.factories.billing import MONTH
+from tests.factories.quotas import limits_give
 from tests.factories.tenants import UserFactory
 from tests.frontend.operator.test_closing import AFTER, PAGE, stopped_worker, three
 from tests.frontend.pages.browsing import (
@@ -129,4 +135,39 @@ def test_an_export_goes_on_while_the_page_is_left(
         expect(page.locator("h1")).to_have_text("Members")
     rows = begun.value.path().read_text().splitlines()
     assert len(rows) == 1 + AuditEntry.objects.filter(project_id=limited.pk).count() > 3
+    assert complaints == []
+
+
+def test_an_order_of_a_cluster_shows_its_steps(
+    chromium: Browser,
+    address: str,
+    alice: User,
+    as_alice: Actor,
+    as_olga: Actor,
+    project: Project,
+    site: Site,
+) -> None:
+    """While its machines take an hour; when they are there, the page says so by itself."""
+    offered(as_olga, site)
+    limits_give(project)
+    cluster = order(as_alice, project)
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/clusters/{cluster.pk}/")
+    steps = page.locator("#cluster-live .g-fall__step")
+    expect(steps.first, "what is reserved with the order").to_have_attribute("data-state", "done")
+    dials_set(site.pk, machine_ms=3_600_000)
+    run_now(cluster)
+    known = ClusterOperationStep.objects.filter(operation__cluster=cluster)
+    done = known.filter(state="done").count()
+    assert 0 < done < known.count()
+    for _ in range(2):
+        expect(page.locator("#cluster-live .g-fall__step[data-state=done]")).to_have_count(done)
+        expect(steps).to_have_count(known.count())
+        expect(page.locator("#cluster-live [aria-current=step]")).to_have_count(1)
+        looked_at(page, "desk", picture="cluster-under-way")
+        page.reload()
+    dials_set(site.pk, machine_ms=0)
+    SandboxClusterObject.objects.filter(tag=cluster.pk).update(ready_at=clock.now())
+    assert settle(cluster).state == "ready"
+    expect(page.locator(".g-head .badge")).to_have_text("Ready")
     assert complaints == []
