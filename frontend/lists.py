@@ -11,7 +11,6 @@ matches, `list_page` answers the page or the file:
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from functools import cached_property, reduce
 from itertools import islice
 from operator import or_
@@ -22,10 +21,8 @@ from django.db.models import Func, IntegerField, Model, Q, QuerySet, Subquery, T
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
-from billing.months import month_of, month_parse
 from frontend.frame import draw_page
 from frontend.rows import Cut, Rows, ordered, reached
-from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.streams import csv_streamed
 
 M = TypeVar("M", bound=Model)
@@ -120,22 +117,6 @@ def offered(choices: QuerySet[M, T] | Sequence[T]) -> list[T] | None:
     """What a filter lets choose from; None where that is too much to be drawn, so that it is typed."""
     found = list(choices[: OFFERED + 1])
     return found if len(found) <= OFFERED else None
-
-
-def month_asked(request: HttpRequest, now: datetime) -> date:
-    """The month of the query; the running one where it says nothing, nonsense or the future."""
-    try:
-        return min(month_parse(request.GET.get("month", "")), month_of(now))
-    except Invalid:
-        return month_of(now)
-
-
-def month_named(text: str) -> date:
-    """The month in an address. Raises NotFound where there is none: what was not typed is not put right by hand."""
-    try:
-        return month_parse(text)
-    except Invalid as error:
-        raise NotFound(f"there is no month {text[:20]}") from error
 
 
 @dataclass(frozen=True)

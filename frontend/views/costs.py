@@ -18,7 +18,8 @@ from billing.selectors.costs import MonthCosts
 from billing.selectors.running import running_and_rest
 from frontend import formats
 from frontend.components import Chip, Meter, Stat
-from frontend.lists import Column, Listed, Listing, list_page, month_asked
+from frontend.lists import Column, Listed, Listing, list_page
+from frontend.months import month_asked
 from frontend.nav import Crumb
 from frontend.presenters import money
 from frontend.rows import Cut

@@ -12,7 +12,8 @@ from billing.months import month_of
 from billing.selectors import statement
 from frontend.forms.projects import OrganizationMemberForm, ProjectForm
 from frontend.frame import checked, done, refusals_on, sent, undo_by
-from frontend.lists import Column, Listing, find, list_page, month_named, named
+from frontend.lists import Column, Listing, find, list_page, named
+from frontend.months import month_named
 from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money

@@ -19,7 +19,8 @@ from billing.selectors.breakdown import cost_intervals
 from billing.selectors.costs import HolderCost, MonthCosts
 from frontend.charts import Chart
 from frontend.formats import SIGNS, full_when
-from frontend.lists import Column, Listing, list_page, month_asked, month_named
+from frontend.lists import Column, Listing, list_page
+from frontend.months import month_asked, month_named
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page
 from frontend.presenters import money

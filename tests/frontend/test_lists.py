@@ -15,7 +15,6 @@ from frontend.lists import (
     Listing,
     Query,
     find,
-    month_asked,
     narrowed,
     paged,
     query_of,
@@ -23,6 +22,7 @@ from frontend.lists import (
     state_choices,
     states_of,
 )
+from frontend.months import month_asked
 from frontend.rows import ordered
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import LIVE, WorkspaceState

@@ -26,10 +26,6 @@ EXEMPT = {
     "clusters/policies.html": (1, "the pools of one cluster, as its template has them"),
     "components/answer.html": (1, "the lines of one quote"),
     "components/chart.html": (1, "the numbers of a chart, in the order of its axis"),
-    "components/gpu_devices.html": (
-        1,
-        "the devices that pods have now, with those of the last 24 hours after them",
-    ),
     "components/listing.html": (1, "the frame"),
     "home/project.html": (1, "the twelve newest workspaces, with a link to all"),
     "workspaces/_free.html": (1, "what one workspace has free: a row for each of its amounts"),

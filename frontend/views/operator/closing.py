@@ -14,7 +14,8 @@ from billing.states import CloseState
 from frontend.forms import refuse
 from frontend.forms.invoices import CloseForm
 from frontend.frame import done, draw_page, posted
-from frontend.lists import Column, Listing, list_page, month_named
+from frontend.lists import Column, Listing, list_page
+from frontend.months import month_named
 from frontend.presenters.closing import heading_of, progress_shown, steps_shown
 from frontend.presenters.invoices import look_of
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page

@@ -29,7 +29,8 @@ from billing.wares import gpu_meter, storage_slug
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import checked, done, fits, posted, refusals_on
-from frontend.lists import Column, Listing, find, list_page, month_asked, month_named, named, saying
+from frontend.lists import Column, Listing, find, list_page, named, saying
+from frontend.months import month_asked, month_named
 from frontend.presenters.budgets import BudgetRow, rows_of
 from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown, shared_name
 from frontend.presenters.unpriced import shared_choices, unpriced_of, unsold_choices

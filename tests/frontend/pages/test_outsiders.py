@@ -56,6 +56,7 @@ POSTED = frozenset(
         "workspace_members",
         "workspace_member_remove",
         "cluster_answer",
+        "cluster_policy_effect",
         "cluster_scale_effect",
         "cluster_upgrade",
         "cluster_extend",
