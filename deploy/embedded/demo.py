@@ -3,7 +3,7 @@
 dev: the same as up, but every process starts again when a file it was made from changes (Procfile.dev).
 up: services, migrations, seed, then web + worker + scheduler + meter until Ctrl-C, which stops all of it. Data stays.
 Ctrl-C ends it with 0 at every moment; data that were not made whole are made anew by the next start. One of the processes
-that is killed, PostgreSQL and Redis too, comes back as a service manager would have it in production.
+that is killed or fails, PostgreSQL and Redis too, comes back as a service manager would have it in production.
 """
 
 import argparse
@@ -40,11 +40,14 @@ STARTING_SECONDS = 0.2
 ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
-# One process of the Procfile: killed, it is started again; told to stop, it is waited for (the shell runs a trap after the command in
-# front of it); ended by itself, it is not, and what it left in its group is told to stop. The command is not in the script's own
-# words: `pkill -f` for it must not find the script.
-KEPT = """trap 'over=1' TERM; while :; do sh -c "exec $KEPT_COMMAND"; code=$?
-[ -z "$over" ] && [ $code -gt 128 ] || { trap '' TERM; kill -TERM 0; exit $code; }; echo "was killed, is started again"; done"""
+# One process of the Procfile: killed, or failed though it has once run for a while, it is started again; told to stop, it is waited for
+# (the shell runs a trap after the command in front of it); ended by itself, it is not, and what it left in its group is told to stop. The
+# command is not in the script's own words: `pkill -f` for it must not find the script.
+RAN_SECONDS = 10
+KEPT = """trap 'over=1' TERM; while [ -z "$over" ]; do began=$(date +%s); sh -c "exec $KEPT_COMMAND"; code=$?
+[ $(($(date +%s) - began)) -lt $RAN_SECONDS ] || ran=1
+[ $code -gt 128 ] || [ $code -gt 0 -a -n "$ran" ] && [ -z "$over" ] || { trap '' TERM; kill -TERM 0; exit $code; }
+echo "ended with $code, is started again"; done"""
 
 
 def main() -> int:
@@ -178,7 +181,7 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
     for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
         if name == "door" and "GPUAAS_DOOR_DOMAIN" not in os.environ:
             continue
-        environment = {**os.environ, "KEPT_COMMAND": command}
+        environment = {**os.environ, "KEPT_COMMAND": command, "RAN_SECONDS": str(RAN_SECONDS)}
         manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started, over), daemon=True).start()
     signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))

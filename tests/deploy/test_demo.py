@@ -127,6 +127,42 @@ def test_who_is_late_is_named_and_waited_for(tmp_path: Path, seconds: float, kil
     assert ("sending SIGKILL to slow" in printed, "finished" in printed) == (killed, not killed)
 
 
+def failing(folder: Path) -> Path:
+    """A process that fails the first time, and then runs."""
+    once, script, procfile = folder / "once", folder / "worker", folder / "Procfile"
+    script.write_text(f"[ -f {once} ] || {{ touch {once}; exit 3; }}; echo runs; sleep 60\n")
+    procfile.write_text(f"worker: sh {script}\n")
+    return procfile
+
+
+def test_what_fails_after_a_while_is_started_again(tmp_path: Path) -> None:
+    """As a worker does whose broker was lost amid something that Celery cannot put in order."""
+    script = HASTY.replace("demo.announce =", "demo.RAN_SECONDS = 0\ndemo.announce =")
+    printed = printed_until_stopped(tmp_path, script, str(failing(tmp_path)), "20", once=("runs",))
+    assert "ended with 3, is started again" in printed
+
+
+def test_what_fails_at_once_ends_the_demo(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            HASTY.replace("demo.serve", "code = demo.serve") + "sys.exit(code)",
+            str(failing(tmp_path)),
+            "20",
+        ],
+        cwd=ROOT,
+        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(tmp_path), "PORT": "0"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "worker stopped (rc=3)" in done.stdout + done.stderr
+    assert "started again" not in done.stdout
+
+
 def test_what_is_still_starting_is_stopped_once_it_has_started(tmp_path: Path) -> None:
     procfile = tmp_path / "Procfile"
     procfile.write_text("quick: sleep 60\nlate: sleep 60\n")

@@ -1,9 +1,10 @@
 """`manage.py worker`: run background tasks until SIGTERM."""
 
+import sys
 import warnings
 from typing import Any
 
-from celery import current_app
+from celery.bin.celery import celery
 from django.core.management.base import BaseCommand, CommandParser
 
 
@@ -18,9 +19,17 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, queues: str | None, concurrency: int, **_options: Any) -> None:
         warnings.simplefilter("ignore")  # Celery's, of a user that is root in the demo
         chosen = ["--queues", queues] if queues else []
-        current_app.start(
-            [
-                *("--quiet", "worker", "--loglevel", "WARNING", "--concurrency", str(concurrency)),
-                *("--without-gossip", "--without-mingle", *chosen),
-            ]
+        words = [
+            "--app",
+            "gpuaas",
+            "--quiet",
+            "worker",
+            "--loglevel",
+            "WARNING",
+            "--concurrency",
+            str(concurrency),
+        ]
+        # the application's own `start` would not return the code: whoever manages the process is to know that it failed
+        sys.exit(
+            celery.main([*words, "--without-gossip", "--without-mingle", *chosen], standalone_mode=False)
         )
