@@ -18,18 +18,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, queues: str | None, concurrency: int, **_options: Any) -> None:
         warnings.simplefilter("ignore")  # Celery's, of a user that is root in the demo
+        words = f"--app gpuaas --quiet worker --loglevel WARNING --concurrency {concurrency} --without-gossip --without-mingle"
         chosen = ["--queues", queues] if queues else []
-        words = [
-            "--app",
-            "gpuaas",
-            "--quiet",
-            "worker",
-            "--loglevel",
-            "WARNING",
-            "--concurrency",
-            str(concurrency),
-        ]
         # the application's own `start` would not return the code: whoever manages the process is to know that it failed
-        sys.exit(
-            celery.main([*words, "--without-gossip", "--without-mingle", *chosen], standalone_mode=False)
-        )
+        sys.exit(celery.main([*words.split(), *chosen], standalone_mode=False))
