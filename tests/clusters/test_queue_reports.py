@@ -196,6 +196,7 @@ PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 BeginTime
 PD                  small                cpu=1,mem=1G,node=1,billing=1 Priority
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 (launch failed requeued held)
+PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 PartitionDown
 PD                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 JobHoldMaxRequeue
 SE                  small                cpu=1,mem=1G,node=1,billing=1,gres/gpu=1 JobHeldUser
 """
@@ -326,6 +327,39 @@ def test_a_slurm_without_its_accounting_loses_no_day(tmp_path: Path) -> None:
     assert kept.read_text() == "2026-01-02\n"
 
 
+# as `scontrol --oneliner show` writes them, shortened: Slurm 22.05
+PARTITIONS = """PartitionName=small MaxTime=UNLIMITED State=DOWN TotalCPUs=4 TotalNodes=2
+PartitionName=gpu MaxTime=UNLIMITED State=UP TotalCPUs=4 TotalNodes=2
+PartitionName=big MaxTime=UNLIMITED State=DOWN TotalCPUs=0 TotalNodes=0
+PartitionName=shut MaxTime=UNLIMITED State=INACTIVE TotalCPUs=4 TotalNodes=2
+"""
+NODE = "NodeName=n-{} Version=22.05.8 State={}+DYNAMIC_NORM ThreadsPerCore=1  BootTime=None SlurmdStartTime={} LastBusyTime=None\n"
+CAME = "2026-11-28T22:34:36"
+
+
+@pytest.mark.parametrize(
+    ("workers", "opens"),
+    [
+        ([("IDLE", CAME), ("MIXED", CAME)], True),
+        ([], True),
+        ([("IDLE", CAME), ("IDLE", "None")], False),
+        ([("MIXED", "None"), ("IDLE", CAME)], False),
+        ([("IDLE+DRAIN", "None")], False),
+        ([("IDLE", CAME), ("DOWN*", "None")], True),
+        ([("IDLE*", "None"), ("DOWN", "None"), ("IDLE+DRAIN*", "None")], True),
+        ([("IDLE*", "None"), ("IDLE", "None")], False),
+    ],
+)
+def test_partitions_open_once_all_workers_that_answer_have_come_in(
+    tmp_path: Path, workers: list[tuple[str, str]], opens: bool
+) -> None:
+    nodes = "".join(NODE.format(number, *each) for number, each in enumerate(workers))
+    said = {"nodes": nodes or "No nodes in the system\n", "partitions": PARTITIONS}
+    _, done = queue_run(tmp_path, "", {}, workers="", **said)
+    names = ["big", "small"] if opens else []
+    assert done == [f"update partitionname={name} state=UP" for name in names]
+
+
 def queue_run(
     tmp_path: Path,
     jobs: str,
@@ -334,6 +368,8 @@ def queue_run(
     usage: str = "exit 1",
     refuses: str = ":",
     workers: str = SINFO,
+    nodes: str = "",
+    partitions: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
     """What the head tells, by pool, and what it then does to its workers."""
     made = spec(ClusterKind.SLURM)
@@ -344,10 +380,12 @@ def queue_run(
     (tmp_path / "workers").write_text(workers.format(made.external_name))
     (tmp_path / "answer").write_text(json.dumps(answer))
     (tmp_path / "done").touch()
+    (tmp_path / "node").write_text(nodes)
+    (tmp_path / "partition").write_text(partitions)
     does = {
         "squeue": f"cat {tmp_path}/jobs",
         "sinfo": f"cat {tmp_path}/workers",
-        "scontrol": f'echo "$@" >> {tmp_path}/done',
+        "scontrol": f'case "$*" in *show*) cat "{tmp_path}/$3";; *) echo "$@" >> {tmp_path}/done;; esac',
         "curl": f"cat > {tmp_path}/told; ({refuses}) < {tmp_path}/told || exit; cat {tmp_path}/answer",
         "gpuaas-logins": f"cat > {tmp_path}/logins",
         "gpuaas-usage": f'echo "$TZ $*" >> {tmp_path}/days; {usage}',

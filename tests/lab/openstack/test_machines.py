@@ -120,16 +120,18 @@ def keeps_accounts(slurm: Slurm) -> None:
 
 
 def comes_back_after_reboots(lab: Lab, row: Cluster, slurm: Slurm) -> None:
-    """The job on the first worker outlives its head. The second worker has jobs again, once it is up."""
+    """The job on the first worker outlives its head. The second worker has jobs again once it has come in, which one waits for."""
     first, second = names(row, 2)
     job = slurm.submit(1, f"--nodelist={first}")
     until(lambda: slurm.states() == ["R"], "it runs")
+    waits = slurm.submit(2, f"--nodelist={second}", "--begin=now+10")
     reboots(lab.machine(f"{row.external_name}-control-1"))
     reboots(lab.machine(second))
     until(lambda: slurm.tries("scontrol", "ping").stdout.endswith("is UP\n"), "the head is up", seconds=BOOTS)
-    assert slurm.lines("squeue", "--noheader", "--format=%i|%t") == [f"{job}|R"]
-    until(lambda: slurm.idle() == [second], "so is the worker", seconds=BOOTS)
-    # until the worker has come in again, the controller takes what it knew of it for true
+    assert sorted(slurm.lines("squeue", "--noheader", "--format=%i|%t")) == [f"{job}|R", f"{waits}|PD"]
+    until(lambda: slurm.states() == ["R", "R"], "so is the worker", seconds=BOOTS)
+    slurm.says("scancel", waits)
+    until(lambda: slurm.idle() == [second], "its GPUs are free again")
     asks = ["srun", "--chdir=/home/shared", f"--nodelist={second}", "--gpus=h100:2"]
     shows = ["sh", "-c", "echo $SLURM_GPUS_ON_NODE; pwd"]
 

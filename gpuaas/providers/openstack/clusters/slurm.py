@@ -67,11 +67,11 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "TreeWidth=65533",
         f"MaxNodeCount={NODES_MOST * max(1, len(_partitions(spec)))}",
     ]
-    for pool in _partitions(spec):
+    for pool in _partitions(spec):  # closed at the start: guest/queue.sh opens them
         default = "YES" if pool in spec.pools[:1] else "NO"  # never at another site, where data may not go
         lines.append(f"NodeSet={pool.name} Feature={pool.name}")
         lines.append(
-            f"PartitionName={pool.name} Nodes={pool.name} Default={default} MaxTime=INFINITE State=UP "
+            f"PartitionName={pool.name} Nodes={pool.name} Default={default} MaxTime=INFINITE State=DOWN "
             + _memory(pool.flavor)
         )
     return "\n".join(lines) + "\n"

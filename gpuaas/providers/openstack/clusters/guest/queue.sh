@@ -1,7 +1,7 @@
 #!/bin/bash
-# Twice a minute, on the head: tells the portal how many GPUs jobs have and wait for in each partition, which is a pool, and which
-# workers run jobs or are unhealthy, what each person has used, and who is let in. Then lets in and shuts out as the answer says, drains
-# the workers that are to go, and forgets those that are gone.
+# Twice a minute, on the head: opens the partitions once the workers have come in. Tells the portal how many GPUs jobs have and wait for
+# in each partition, which is a pool, and which workers run jobs or are unhealthy, what each person has used, and who is let in. Then lets
+# in and shuts out as the answer says, drains the workers that are to go, and forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
@@ -42,7 +42,9 @@ FILENAME == "/dev/fd/3" {
   for (each = 1; each <= parts; each++) if (resources[each] ~ /^gres\/gpu=/) gpus = substr(resources[each], 10) + 0
   if (gpus == 0 || $1 ~ /^(SE|RH|RD)$/) next
   if ($1 != "PD") { used[pool] += gpus; seen[pool] }
-  else if ($4 !~ /^\(?(JobHeld|JobHold|Dependency|BeginTime|BadConstraints|launch)/) { waits[pool] += gpus; queued[pool]++; seen[pool] }
+  else if ($4 !~ /^\(?(Job(Held|Hold)|Dependency|BeginTime|BadConstraints|PartitionDown|launch)/) {
+    waits[pool] += gpus; queued[pool]++; seen[pool]
+  }
 }
 function most(amount) { return amount < 1000000 ? amount : 1000000 } # the portal takes no more
 END {
@@ -55,6 +57,18 @@ END {
   }
   print "], "
 }'
+# Partitions are closed when the controller starts. A worker that has not come in since has GPUs without a type there, and those of a job
+# that starts and ends meanwhile would stay taken. Those that do not answer get no jobs: nobody waits for them
+partitions_open() {
+  local awaited name
+  awaited=$(timeout 10 scontrol --oneliner show node | grep ' SlurmdStartTime=None ' |
+    grep --invert-match --extended-regexp ' State=(DOWN|[A-Z+]*[*])') || true
+  [ -z "$awaited" ] || return 0
+  timeout 10 scontrol --oneliner show partition |
+    sed --quiet --regexp-extended 's/^PartitionName=([^ ]+) .* State=DOWN .*/\1/p' |
+    while read -r name; do scontrol update partitionname="$name" state=UP; done
+}
+partitions_open || true
 workers() { timeout 10 sinfo --noheader --Node --Format=NodeList:100,StateLong:40,Reason:100; }
 let_in() { if [ -e "$names" ]; then cat "$names"; else echo '[]'; fi; }
 # today's use, and that of all days since the one before the last that the portal has accepted; where those are too much for Slurm's
