@@ -26,6 +26,7 @@ from tests.lab.fixtures import until
 from tests.lab.openstack.applications import applications_are_shared
 from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
 from tests.lab.openstack.head import Slurm
+from tests.lab.openstack.pages import page_of
 from tests.lab.openstack.people import (
     members_work_as_themselves,
     the_portal_agrees_with_sacct,
@@ -59,6 +60,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     row = rested(cluster)
     slurm = Slurm(machine_lab, row)
     assert slurm.idle() == names(row, 2), "ready is what Slurm itself says"
+    assert "2 of 2 ready" in page_of(row)
     keeps_its_secrets(slurm)
     works(slurm)
     keeps_accounts(slurm)
@@ -77,6 +79,7 @@ def test_a_cluster_boots_works_grows_by_its_queue_and_leaves_nothing(
     }
 
     row = rested(cluster_delete(actor=as_alice, cluster=row))
+    assert "confirmed gone" in page_of(row)
     assert machine_lab.wishes.all() == {}
     tag = lab_name(machine_lab.state_dir / "data/machines")
     until(lambda: not network.namespaces(tag), "its machines are gone with it")
@@ -160,6 +163,7 @@ def drains_what_is_unhealthy(lab: Lab, row: Cluster, slurm: Slurm) -> None:
     assert worker.run("mv", "/dev/nvidia1", "/dev/gone1").returncode == 0
     until(lambda: slurm.state_of(second) == "drained", "it is drained", seconds=BOOTS)
     until(lambda: unhealthy() == {second: "1 of 2 GPUs are seen"}, "the head has told why", seconds=BOOTS)
+    assert "1 of 2 GPUs are seen" in page_of(row)
     assert worker.run("mv", "/dev/gone1", "/dev/nvidia1").returncode == 0
     until(lambda: slurm.idle() == names(row, 2), "it works again", seconds=BOOTS)
     until(lambda: not unhealthy(), "the head has told so", seconds=BOOTS)
@@ -180,6 +184,10 @@ def grows_by_its_queue(row: Cluster, slurm: Slurm, alice: Actor) -> Cluster:
     assert row.pools.get().count == 3
     assert row.scaling_decisions.get().signals == {"used_gpus": 4, "pending_gpus": 2, "queued": 2}
     until(lambda: slurm.states() == ["R"] * 6, "all six run")
+    assert "3 of 3 ready" in page_of(row)
+    log = page_of(row, name="cluster_policies")
+    assert "2 → 3" in log
+    assert "4 used, 2 pending" in log
     return row
 
 
@@ -198,12 +206,14 @@ def shrinks_and_ends_no_job(row: Cluster, slurm: Slurm) -> Cluster:
     assert row.pools.get().count == 3
     refused = row.scaling_decisions.filter(outcome="refused").latest("pk").refused
     assert refused == "work still runs on worker 3, so it stays until that has ended"
+    assert refused in page_of(row, name="cluster_policies")
 
     slurm.says("scancel", third)
     until(lambda: busy(row) == ([1], 1), "the head has told that the third is idle", seconds=BOOTS)
     round_now(policy)
     row = rested(row)
     assert row.pools.get().count == 1
+    assert "1 of 1 ready" in page_of(row)
     assert slurm.lines("squeue", "--noheader", "--format=%i|%t") == [f"{first}|R"]
     gone = "workers that are gone are not in sinfo"
     until(
