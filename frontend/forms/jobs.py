@@ -1,5 +1,6 @@
 """Submitting a job, and submitting one again."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +21,11 @@ LINES = {"rows": 3, "spellcheck": "false"}
 VARIABLES = "Enter each variable on a line of its own, as NAME=value."
 
 
+def lines_of(sent: str) -> str:
+    """As it was typed: browsers send each end of a line as CR LF."""
+    return sent.replace("\r\n", "\n")
+
+
 class Words(forms.CharField):
     """Words as in a shell, where quotes keep spaces together; nothing of it is read by a shell."""
 
@@ -29,7 +35,7 @@ class Words(forms.CharField):
         if isinstance(value, list | tuple):  # of a template that locks it
             return list(value)
         try:
-            return shlex.split(super().to_python(value))
+            return shlex.split(lines_of(super().to_python(value)))
         except ValueError as error:
             raise forms.ValidationError("Close the quotes, or put a \\ before a quote.") from error
 
@@ -44,14 +50,18 @@ class Words(forms.CharField):
 
 
 class Variables(forms.CharField):
-    """Lines of NAME=value."""
+    """Lines of NAME=value; one that begins with a tab continues the value above it."""
 
     widget = forms.Textarea(attrs=LINES)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(strip=False, **kwargs)
 
     def to_python(self, value: Any) -> Any:
         if isinstance(value, dict):  # of a template that locks it
             return value
-        lines = [line.strip("\r") for line in str(super().to_python(value)).splitlines() if line.strip()]
+        typed = re.split(r"\n(?!\t)", lines_of(super().to_python(value)))
+        lines = [line.replace("\n\t", "\n") for line in typed if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)
         pairs = [(name.strip(), text) for name, _, text in (line.partition("=") for line in lines)]
@@ -61,7 +71,9 @@ class Variables(forms.CharField):
         return dict(pairs)
 
     def prepare_value(self, value: Any) -> Any:
-        return "\n".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) else value
+        if not isinstance(value, dict):
+            return value
+        return "\n".join(f"{name}={text}".replace("\n", "\n\t") for name, text in value.items())
 
     def validate(self, value: Any) -> None:
         """What may be is the service's question."""
@@ -92,7 +104,8 @@ class JobForm(InsideForm):
         label="Variables",
         required=False,
         max_length=100_000,
-        help_text="One NAME=value on each line. Everybody in the project can read them: enter no passwords.",
+        help_text="One NAME=value on each line; a line that begins with a tab continues the value. "
+        "Everybody in the project can read them: enter no passwords.",
     )
     gpus = whole(LABELS["gpus"], 0, MOST["gpus"], initial=USUAL["gpus"])
     vcpus = whole(LABELS["vcpus"], 1, MOST["vcpus"], initial=USUAL["vcpus"])
@@ -164,6 +177,9 @@ class JobForm(InsideForm):
                 [("", "none"), *((each, each) for each in credentials)],
             )
         self.template = template
+        drawn = " ".join(template.locked) if template is not None else ""
+        self.fields["drawn_locked"] = forms.CharField(required=False, widget=forms.HiddenInput)
+        self.initial["drawn_locked"] = drawn
         fixed = initial_of(template.order) if template is not None else {}
         for name in self._locked():
             self.fields[name].disabled, self.initial[name] = True, fixed.get(name, "")
@@ -188,8 +204,13 @@ class JobForm(InsideForm):
         return [*(name for name in locked if name in self.fields), *rows]
 
     def clean(self) -> dict[str, Any]:
-        """A browser sends nothing of a locked field: what is sent was entered before it was locked."""
+        """A browser sends nothing of a locked field: what is sent was entered before it was locked, and what is not was locked when
+        the form was drawn."""
         found = super().clean()
+        locked = self.template.locked if self.template else []
+        if set(found.get("drawn_locked", "").split()) - set(locked):
+            self.stale = True
+            self.add_error(None, f"The template {self.template} locks less than when you opened this form.")
         for name in self._locked():
             if self.add_prefix(name) in self.data:
                 self.add_error(name, f"{self.why_locked} What you entered is not used.")
@@ -222,6 +243,7 @@ class JobForm(InsideForm):
     def asked(self) -> dict[str, Any]:
         own = {row_field(way, row, part) for way, row in self._all_rows() for part in FIELDS}
         found = {name: each for name, each in super().asked().items() if name not in own}
+        found.pop("drawn_locked", None)
         return found | {f"{way}puts": list(self._filled(way).values()) for way in Way}
 
     def field_of(self, name: str) -> str:

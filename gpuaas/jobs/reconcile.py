@@ -30,6 +30,7 @@ from gpuaas.lifecycle.inside import Look
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.providers.base import DEADLINE, Change, JobPhase, ObservedJob
+from gpuaas.workspaces.room import room_of
 from tenants.actors import SYSTEM
 
 S = JobState
@@ -103,6 +104,10 @@ def _look(visit: Visit) -> bool:
         news = conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,)) or news
         if seen.phase in OVER or seen.hopeless:
             return _end(visit, row, seen)
+        if row.state == S.STARTING and seen.phase is JobPhase.WAITING and (why := _never(row)):
+            RECORD.operation_end(visit, clock.now(), succeeded=False)
+            end_begin(row, SYSTEM, S.FAILED, failure=why, cause="Resized")
+            return True
         if row.state == S.RUNNING and seen.phase is JobPhase.WAITING and is_out(row):
             JOB.move(row, S.STARTING, reason=row.waiting)
             row.due_at = visit.row.due_at
@@ -116,6 +121,14 @@ def _look(visit: Visit) -> bool:
         if news:
             JOB.announce(row)
     return False
+
+
+def _never(row: Job) -> str:
+    """Why it will not start, where its workspace was made smaller since it left the queue: nothing behind it would, either."""
+    short = room_of(workspace=row.workspace, besides=row).empty.shortage(row.pool, row.takes)
+    if short is None:
+        return ""
+    return f"the workspace was made smaller: it has {short.amount.bought:,} {short.what}, and {short.asked:,} were asked for"
 
 
 def _seen_write(row: Job, seen: ObservedJob) -> bool:
@@ -192,6 +205,8 @@ def _finish(visit: Visit, state: S) -> None:
     """Once more after a while: what a late answer has left is removed then."""
     moment = clock.now()
     with RECORD.guarded(visit) as row:
+        if row.state == S.ENDING:
+            state = S(row.outcome)  # it may be cancelled until then
         RECORD.operation_end(visit, moment, succeeded=True)
         conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,))
         changes: dict[str, Any] = {"deleted_at": moment} if state == S.DELETED else {}

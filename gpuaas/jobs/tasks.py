@@ -9,6 +9,7 @@ from gpuaas.core import claims
 from gpuaas.jobs import reconcile
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import waiting
+from gpuaas.jobs.services.inside import left_delete
 from gpuaas.jobs.services.queue import TASK, queue_poke, queue_start
 from gpuaas.jobs.services.rows import JOB
 
@@ -26,7 +27,9 @@ def queue(workspace_id: str) -> int:
 
 @shared_task(name="jobs.sweep")
 def sweep() -> int:
-    """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere."""
+    """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere. Deletes what is left
+    of workspaces."""
+    left_delete()
     for workspace_id in waiting().order_by().values_list("workspace", flat=True).distinct():
         queue_poke(workspace_id)
     return claims.due_poke(Job, JOB.task)

@@ -41,7 +41,8 @@ def enforce(
     """
     try:
         service(actor=SYSTEM, **{kind.noun: row}, expected_version=row.version, reason=reason)
-    except SoftTimeLimitExceeded:
+    except SoftTimeLimitExceeded:  # of the whole round, which this row does not end again at once
+        kind.rows.filter(pk=row.pk).update(enforce_at=now + TRY_AGAIN)
         raise
     except (StaleVersion, TransitionLost, NotFound):
         return ""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from django.db.models.functions import Least
+
 from gpuaas.catalog.models import GpuPool
 from gpuaas.core.errors import Invalid, Mistakes, QuotaRefused
 from gpuaas.workspaces.models import Workspace
@@ -151,22 +153,24 @@ class Room:
 
 
 def room_of(*, workspace: Workspace, besides: Any = None) -> Room:
-    """`besides`: the row that asks, which is not counted. One query, and those of the TAKERS.
+    """`besides`: the row that asks, which is not counted. Of a workspace that becomes smaller, what will be left. One query, and
+    those of the TAKERS.
 
     Lock the workspace first (`workspace_lock`), and take of it in the same transaction.
     """
-    rows = list(workspace.flavors.select_related("flavor__pool__gpu_type").filter(confirmed__gt=0))
+    own = workspace.flavors.select_related("flavor__pool__gpu_type").filter(confirmed__gt=0, count__gt=0)
+    rows = list(own.annotate(there=Least("count", "confirmed")))
     bought: Counter[GpuPool] = Counter()
     for row in rows:
-        bought[row.flavor.pool] += row.flavor.gpus * row.confirmed
+        bought[row.flavor.pool] += row.flavor.gpus * row.there
     taken, held = Counter[str](), Counter[Any]()
     for taker in TAKERS:
         found = taker(workspace, besides)
         taken.update(found.amounts)
         held.update(found.gpus)
-    memory = sum((row.flavor.memory_gib - row.flavor.hugepages_gib) * row.confirmed for row in rows)
+    memory = sum((row.flavor.memory_gib - row.flavor.hugepages_gib) * row.there for row in rows)
     amounts = {
-        "vcpus": Amount(sum(row.flavor.vcpus * row.confirmed for row in rows), taken["vcpus"]),
+        "vcpus": Amount(sum(row.flavor.vcpus * row.there for row in rows), taken["vcpus"]),
         "memory_gib": Amount(memory, taken["memory_gib"]),
         "home_gib": Amount(workspace.storage_gib, taken["home_gib"]),
     }

@@ -7,7 +7,7 @@ from gpuaas.jobs.services import queue_start
 from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
-from tenants.models import Project
+from tenants.models import Project, User
 from tests.api.caller import Caller
 from tests.jobs.conftest import workspace
 from tests.jobs.stage import FAILS, LONG, SECRET, later, running, settle
@@ -226,3 +226,16 @@ def test_files_are_moved_and_what_is_wrong_with_them_is_said_at_once(
     found = alices.get(made.headers["Location"]).json
     assert found["inputs"][0]["files"] == found["inputs"][0]["total_files"] > 0
     assert alices.post(f"{made.headers['Location']}/retry", {}).status == 409
+
+
+def test_a_log_is_for_those_who_may_run_things_in_the_workspace(
+    alices: Caller, bob: User, as_alice: Actor, workspace: Workspace
+) -> None:
+    """bob is a member of the project, and not of the workspace."""
+    place = f"{HERE}/{settle(running(as_alice, workspace, command=FAILS)).pk}"
+    bobs = Caller(bob)
+    assert alices.get(f"{place}/log").json["text"]
+    assert bobs.get(place).status == 200
+    refused = bobs.get(f"{place}/log")
+    assert (refused.status, refused.error["code"]) == (403, "forbidden")
+    assert "you are not a member of this workspace" in refused.error["message"]

@@ -11,6 +11,7 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.jobs.models import Job, JobLog
 from gpuaas.jobs.selectors import job_get_for, jobs_for
 from gpuaas.jobs.services import job_cancel, job_delete, job_rerun, queue_start
+from gpuaas.jobs.services.inside import left_delete
 from gpuaas.lifecycle.visits import LEFTOVERS_AFTER
 from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
@@ -250,6 +251,8 @@ def test_deleting_the_workspace_deletes_them(as_alice: Actor, workspace: Workspa
     rows = [running(as_alice, workspace), submitted(as_alice, workspace, "later")]
     rows.append(settle(submitted(as_alice, workspace, "done")))
     workspace_delete(actor=as_alice, workspace=workspace)
+    assert [fresh(row).state for row in rows] == ["deleting", "deleting", "succeeded"]
+    assert (left_delete(), left_delete()) == (1, 0)
     assert set(Job.objects.values_list("state", flat=True)) == {"deleting"}
     assert workspaces.settle(workspace).state == "deleted"
     assert {settle(row, "deleted").state for row in rows} == {"deleted"}

@@ -84,3 +84,10 @@ def test_tasks_that_run_together_do_not_borrow(as_alice: Actor, lent: Workspace)
     with pytest.raises(Invalid, match="nothing keeps them until all tasks have theirs") as refused:
         submitted(as_alice, lent, gpus=1, tasks=2, together=True)
     assert list(refused.value.fields) == ["together"]
+
+
+def test_what_asks_for_no_gpu_borrows_nothing(as_alice: Actor, lent: Workspace) -> None:
+    """Of what is lent only GPUs are counted and charged."""
+    with pytest.raises(Invalid, match="ask for at least one") as refused:
+        submitted(as_alice, lent, gpus=0)
+    assert list(refused.value.fields) == ["gpus"]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json, is_sealed
@@ -14,6 +15,7 @@ from gpuaas.jobs.models import DataCredential, Job
 from gpuaas.jobs.mover import TAKES
 from gpuaas.jobs.selectors import credentials_for
 from gpuaas.jobs.services import (
+    JOB,
     credential_delete,
     job_cancel,
     job_delete,
@@ -21,6 +23,8 @@ from gpuaas.jobs.services import (
     job_retry,
     queue_start,
 )
+from gpuaas.jobs.services.changes import end_begin
+from gpuaas.jobs.states import JobState
 from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
@@ -28,7 +32,7 @@ from gpuaas.providers.sandbox.movers import BYTES, FILES
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services import workspace_resume, workspace_suspend
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, Project
 from tenants.selectors import actor_for
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
@@ -336,3 +340,33 @@ def test_without_its_credential_nothing_is_moved_until_there_is_one_again(
     assert "no data credential archive any more" in row.failure
     credential(as_alice, project)
     assert later(job_retry(actor=as_alice, job=row), "succeeded").moved["in"]["done"] is True
+
+
+def test_cancelled_while_it_is_ended_its_outputs_stay_where_they_are(
+    as_alice: Actor, volume: Workspace
+) -> None:
+    row = ended(running(as_alice, volume, outputs=[RESULTS]), JobState.SUCCEEDED)
+    version = row.version
+    row = job_cancel(actor=as_alice, job=row)
+    assert (row.state, row.outcome, row.failure) == ("suspending", "suspended", "cancelled by alice")
+    assert job_cancel(actor=as_alice, job=row).version == row.version >= version
+    assert AuditEntry.objects.filter(action="job.cancel").count() == 1
+    row = settle(row)
+    assert (row.state, row.moved) == ("suspended", {})
+
+
+@pytest.mark.parametrize(("outcome", "outputs"), [(JobState.FAILED, [RESULTS]), (JobState.SUCCEEDED, [])])
+def test_what_has_ended_otherwise_is_not_cancelled(
+    as_alice: Actor, volume: Workspace, outcome: JobState, outputs: list[dict[str, str]]
+) -> None:
+    row = ended(running(as_alice, volume, outputs=outputs), outcome)
+    with pytest.raises(Conflict, match="it has ended already"):
+        job_cancel(actor=as_alice, job=row)
+    assert settle(row).state == outcome
+
+
+def ended(row: Job, outcome: JobState) -> Job:
+    """What is left of it at the site is still to be removed."""
+    with transaction.atomic():
+        end_begin(JOB.lock(row.pk), SYSTEM, outcome)
+    return fresh(row)

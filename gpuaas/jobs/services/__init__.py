@@ -12,7 +12,7 @@ from gpuaas.jobs.services.changes import (
 )
 from gpuaas.jobs.services.credentials import credential_create, credential_delete
 from gpuaas.jobs.services.queue import queue_start
-from gpuaas.jobs.services.rows import JOB
+from gpuaas.jobs.services.rows import JOB, permit
 from gpuaas.jobs.services.templates import template_change, template_create, template_delete
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "job_retry",
     "job_submit",
     "job_wrong",
+    "permit",
     "queue_start",
     "template_change",
     "template_create",

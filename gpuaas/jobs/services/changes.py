@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes
+from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
 from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import DataCredential, Job, JobTransition
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read
@@ -16,7 +16,7 @@ from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.services.templates import order_from, template_find
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import STAGING, JobState, Way
+from gpuaas.jobs.states import ENDED, LIVE, STAGING, JobState, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
@@ -26,6 +26,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
 
 S = JobState
+MOST = 5_000  # jobs of a workspace that have not ended
 NOT_LENT = (
     "the workspace borrows its GPUs, and nothing keeps them until all tasks have theirs: let the tasks run independently, or choose a "
     "workspace that has bought its GPUs"
@@ -83,6 +84,10 @@ def job_create(
     mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
+    if Job.objects.filter(workspace=workspace, state__in=list(LIVE - ENDED)).count() >= MOST:
+        raise Conflict(
+            f"the workspace has {MOST:,} jobs that have not ended: submit it when some of them have"
+        )
     row.again, row.template = again, template
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
@@ -158,11 +163,12 @@ def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any)
 
 @transaction.atomic
 def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:
-    """From any state before its end; what it was doing is lost. Repeating it changes nothing."""
+    """From any state before its end; what it was doing is lost. Repeating it changes nothing. Of one that has succeeded and is being
+    ended the outputs stay where they are; raises Conflict for any other that has ended."""
     row = JOB.asked(actor, job, Verb.SUSPEND, expected_version)
-    if JOB.is_already(row, Verb.SUSPEND):
-        return row
     words = reason or f"cancelled by {actor.name}"
+    if JOB.is_already(row, Verb.SUSPEND):
+        return _outputs_keep(row, actor, words)
     with JOB.changing(row, actor, "cancel", ended="ended by the cancellation", reason=reason):
         if row.state == S.QUEUED or (row.state in STAGING and not row.moving):
             at = {"finished_at": clock.now(), "outcome": S.CANCELLED, "failure": words, "waiting": ""}
@@ -170,6 +176,19 @@ def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, r
             queue_poke(row.workspace_id)
         else:
             end_begin(row, actor, S.CANCELLED, failure=words)
+    return row
+
+
+def _outputs_keep(row: Job, actor: Actor, words: str) -> Job:
+    """Of a locked row that is ending or cancelled."""
+    if row.outcome == S.CANCELLED:
+        return row
+    if row.outcome != S.SUCCEEDED or not row.unmoved:
+        raise Conflict("it has ended already", detail={"state": row.state})
+    row.outcome, row.failure = S.CANCELLED, words[:500]
+    row.save(update_fields=["outcome", "failure"])
+    JOB.audit(row, actor, "cancel", after={"reason": words})
+    JOB.announce(row)
     return row
 
 

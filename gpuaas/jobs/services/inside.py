@@ -1,26 +1,47 @@
 """What becomes of the jobs of a workspace that is suspended or deleted."""
 
+from django.db.models import Q
+
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services.changes import job_cancel, job_delete, staging_fail
 from gpuaas.jobs.states import LIVE, STAGING, JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.states import WorkspaceState
 from tenants.actors import SYSTEM, Actor
+
+BATCH = 100  # jobs of workspaces that are gone which one round deletes
 
 
 def follow(workspace: Workspace, actor: Actor, verb: Verb) -> None:
-    """In the transaction that takes the workspace down, whose row is locked. One that still waits in the queue of a suspended
-    workspace stays there, and starts once that is resumed. Where files are moved, that fails, and can be tried again then."""
-    ends = {JobState.STARTING, JobState.RUNNING, *STAGING}
-    states = LIVE if verb is Verb.DELETE else ends
-    rows = Job.objects.filter(workspace=workspace, state__in=list(states)).order_by("pk")
+    """In the transaction that takes the workspace down, whose row is locked: what is at the site, which fits into the workspace. One
+    that still waits in the queue of a suspended workspace stays there, and starts once that is resumed. Where files are moved,
+    that fails, and can be tried again then. Of a workspace that is deleted the others are deleted by `left_delete`."""
+    at_site = Q(state__in=[JobState.STARTING, JobState.RUNNING]) | Q(state__in=list(STAGING), moving=True)
+    if verb is Verb.DELETE:
+        at_site |= Q(state=JobState.ENDING)
+    rows = Job.objects.filter(at_site, workspace=workspace).order_by("pk")
     rows = rows.select_for_update(
         of=("self",), no_key=True
     )  # one that ends by itself meanwhile is none of them
-    end, word = (job_delete, "deleted") if verb is Verb.DELETE else (job_cancel, "suspended")
+    word = "deleted" if verb is Verb.DELETE else "suspended"
     for row in rows.select_related("workspace__project__organization", "workspace__site"):
         why = f"its workspace was {word} by {actor.name}"
-        if verb is Verb.DELETE or row.state not in STAGING:
-            end(actor=SYSTEM, job=row, reason=why)
-        elif row.moving:
+        if verb is Verb.DELETE:
+            job_delete(actor=SYSTEM, job=row, reason=why)
+        elif row.state in STAGING:
             staging_fail(row, why)
+        else:
+            job_cancel(actor=SYSTEM, job=row, reason=why)
+
+
+def left_delete() -> int:
+    """Deletes jobs of workspaces that are deleted or being deleted, each by itself: there may be any number of them."""
+    gone = [WorkspaceState.DELETING, WorkspaceState.DELETED]
+    left = Job.objects.filter(state__in=list(LIVE - {JobState.DELETING}), workspace__state__in=gone)
+    rows = list(
+        left.select_related("workspace__project__organization", "workspace__site").order_by("pk")[:BATCH]
+    )
+    for row in rows:
+        job_delete(actor=SYSTEM, job=row, reason="its workspace was deleted")
+    return len(rows)

@@ -2,6 +2,7 @@
 moves the files of jobs waits in it, too."""
 
 import uuid
+from collections.abc import Iterator, Sequence
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -23,7 +24,7 @@ from tenants.actors import SYSTEM
 
 TASK = "jobs.queue"
 BEHIND = "waits for the jobs that were submitted before it"
-BATCH = 100  # jobs that one round looks at; the next one continues
+BATCH = 100  # jobs that are read at once, and the most that one round starts; the next one continues
 
 
 def queue_poke(workspace_id: uuid.UUID) -> None:
@@ -44,9 +45,12 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
     if not WORKSPACE.may(place, Verb.RUN):
         _wait(waiting_in(place), f"its workspace is {WORKSPACE.look(place).label.lower()}")
         return 0
-    room, started, behind = room_of(workspace=place), 0, False
-    for row in _locked(place):
+    room, started = room_of(workspace=place), 0
+    behind: list[Job] = []  # the one that keeps others waiting
+    for row in _locked(place, behind):
         moves = row.state in STAGING
+        if started == BATCH:
+            break
         if behind and not moves:
             continue
         pool, takes = (None, TAKES) if moves else (row.pool, row.takes)
@@ -57,9 +61,9 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
             continue
         _wait(waiting_in(place).filter(pk=row.pk), short.waits)
         if not moves and not short.is_lasting:
-            later = Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, pk__gt=row.pk)
-            _wait(queued_in(place).filter(later), BEHIND)
-            room, behind = room.less(pool, takes), True
+            _wait(queued_in(place).filter(_after(row)), BEHIND)
+            room = room.less(pool, takes)
+            behind.append(row)
     return started
 
 
@@ -73,9 +77,20 @@ def _start(row: Job, *, moves: bool) -> None:
     JOB.wake(row)
 
 
-def _locked(place: Workspace) -> list[Job]:
+def _locked(place: Workspace, behind: Sequence[Job]) -> Iterator[Job]:
+    """All of them, as long as they are asked for: the first hundreds may ask for more than the workspace has. Once one of them
+    keeps others waiting, what moves files alone."""
     rows = waiting_in(place).select_for_update(of=("self",), no_key=True)
-    return list(rows.select_related("project", "site", "workspace", "pool__gpu_type")[:BATCH])
+    rows = rows.select_related("project", "site", "workspace", "pool__gpu_type")
+    found = list(rows[:BATCH])
+    while found:
+        yield from found
+        later = rows.filter(_after(found[-1])) if len(found) == BATCH else rows.none()
+        found = list((later.filter(state__in=list(STAGING)) if behind else later)[:BATCH])
+
+
+def _after(row: Job) -> Q:
+    return Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, pk__gt=row.pk)
 
 
 def _wait(rows: QuerySet[Job], words: str) -> None:

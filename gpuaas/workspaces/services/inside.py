@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from gpuaas.core import clock
-from gpuaas.core.errors import Mistakes
+from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.core.ids import uuid7
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.inside import RowT
@@ -38,6 +38,8 @@ def place_judge(
     room = room_of(workspace=workspace)
     with wrong:
         row.pool = room.pool_of(gpu) if row.gpus else None
+        if workspace.is_spot and not row.gpus:  # of what is lent only GPUs are counted and charged
+            raise Invalid.field("gpus", "this workspace borrows its GPUs: ask for at least one")
     return room
 
 

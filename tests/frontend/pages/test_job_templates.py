@@ -16,7 +16,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.frontend.markup import words
-from tests.jobs.stage import credential, row_in, template, template_in, workspace_ready
+from tests.jobs.stage import credential, row_in, submitted, template, template_in, workspace_ready
 
 pytestmark = pytest.mark.django_db
 MOVED = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}
@@ -241,3 +241,44 @@ def test_the_list_asks_no_more_for_more_of_them(alice_at: Client, room: Workspac
     for number in range(5):
         template_in(room, f"t-{number}")
     assert queries() == few
+
+
+def test_what_was_unlocked_meanwhile_is_read_again_and_not_taken_for_empty(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    order = {"image": "train:7", "command": ["python", "train.py"], "deadline_seconds": 3600}
+    row = template(as_alice, project, order=order, locked=["command", "deadline_seconds"])
+    url = f"{at('job_new', project)}?template=training"
+    sent = {**entered(page_of(alice_at, url)), "name": "mine", "workspace": str(room.pk)}
+    template_change(actor=as_alice, template=row, locked=["command"])
+    answer = alice_at.post(url, sent)
+    assert answer.status_code == 422
+    assert "The template training locks less than when you opened this form." in words(answer)
+    assert "Read it again</a>" in words(answer)
+    assert not Job.objects.exists()
+    sent = {**entered(page_of(alice_at, url)), "name": "mine", "workspace": str(room.pk)}
+    assert alice_at.post(url, sent).status_code == 302
+    made = Job.objects.get()
+    assert (made.command, made.deadline_seconds) == (["python", "train.py"], 3600)
+
+
+def test_what_is_run_again_is_the_same_to_the_end_of_each_line(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    """Browsers send the ends of lines as CR LF."""
+    given = {
+        "command": ["sh", "-c", "python prepare.py\npython train.py\n"],
+        "arguments": ["a b", "it's"],
+        "variables": {
+            "CFG": "lr=1\nepochs=3\n",
+            "SPACE": "x ",
+            "MORE": "a\n\tb\n\nc",
+            "LINE": "one\u2028two",
+        },
+    }
+    row = submitted(as_alice, room, "train", **given)
+    url = at("job_rerun", project, row.pk)
+    sent = {name: text.replace("\n", "\r\n") for name, text in entered(page_of(alice_at, url)).items()}
+    assert alice_at.post(url, sent).status_code == 302
+    again = Job.objects.exclude(pk=row.pk).get()
+    assert {name: getattr(again, name) for name in given} == given

@@ -139,7 +139,9 @@ class JobLogView(JobView):
         """The end of what its newest attempt has written, taken at least every 15 seconds while it runs, and kept after.
 
         Of several tasks logs are kept of 20 at most: of those that failed, of those that were followed, and of one that runs."""
-        return self._log(self.held(self.changes), self.params.get("task"))
+        found = self.held(self.changes)
+        services.permit(self.actor, found)
+        return self._log(found, self.params.get("task"))
 
     @operation("job_log_follow", "Follow the log of a task", body=JobFollowInput, accepted=JobLogOutput)
     @idempotent
