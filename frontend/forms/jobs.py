@@ -35,7 +35,7 @@ class Words(forms.CharField):
         if isinstance(value, list | tuple):  # of a template that locks it
             return list(value)
         try:
-            return shlex.split(lines_of(super().to_python(value)))
+            return shlex.split(lines_of(super().to_python(value) or ""))
         except ValueError as error:
             raise forms.ValidationError("Close the quotes, or put a \\ before a quote.") from error
 
@@ -60,7 +60,7 @@ class Variables(forms.CharField):
     def to_python(self, value: Any) -> Any:
         if isinstance(value, dict):  # of a template that locks it
             return value
-        typed = re.split(r"\n(?!\t)", lines_of(super().to_python(value)))
+        typed = re.split(r"\n(?!\t)", lines_of(super().to_python(value) or ""))
         lines = [line.replace("\n\t", "\n") for line in typed if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)

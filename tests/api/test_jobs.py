@@ -10,7 +10,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller
 from tests.jobs.conftest import workspace
-from tests.jobs.stage import FAILS, LONG, SECRET, later, running, settle
+from tests.jobs.stage import FAILS, LONG, SECRET, later, running, settle, submitted
 
 __all__ = ["workspace"]
 
@@ -232,7 +232,7 @@ def test_a_log_is_for_those_who_may_run_things_in_the_workspace(
     alices: Caller, bob: User, as_alice: Actor, workspace: Workspace
 ) -> None:
     """bob is a member of the project, and not of the workspace."""
-    place = f"{HERE}/{settle(running(as_alice, workspace, command=FAILS)).pk}"
+    place = f"{HERE}/{settle(submitted(as_alice, workspace, command=FAILS)).pk}"
     bobs = Caller(bob)
     assert alices.get(f"{place}/log").json["text"]
     assert bobs.get(place).status == 200

@@ -1,6 +1,7 @@
 """Pages of templates of jobs: saved from forms and jobs, listed, submitted with what they lock, changed and deleted."""
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -278,7 +279,9 @@ def test_what_is_run_again_is_the_same_to_the_end_of_each_line(
     }
     row = submitted(as_alice, room, "train", **given)
     url = at("job_rerun", project, row.pk)
-    sent = {name: text.replace("\n", "\r\n") for name, text in entered(page_of(alice_at, url)).items()}
+    sent = {
+        name: unescape(text).replace("\n", "\r\n") for name, text in entered(page_of(alice_at, url)).items()
+    }
     assert alice_at.post(url, sent).status_code == 302
     again = Job.objects.exclude(pk=row.pk).get()
     assert {name: getattr(again, name) for name in given} == given
