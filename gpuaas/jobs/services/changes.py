@@ -84,10 +84,7 @@ def job_create(
     mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
-    if Job.objects.filter(workspace=workspace, state__in=list(LIVE - ENDED)).count() >= MOST:
-        raise Conflict(
-            f"the workspace has {MOST:,} jobs that have not ended: submit it when some of them have"
-        )
+    _few_require(workspace)
     row.again, row.template = again, template
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
@@ -108,6 +105,13 @@ def job_create(
     JOB.announce(row)
     queue_poke(workspace.pk)
     return row
+
+
+def _few_require(workspace: Workspace) -> None:
+    if Job.objects.filter(workspace=workspace, state__in=list(LIVE - ENDED)).count() >= MOST:
+        raise Conflict(
+            f"the workspace has {MOST:,} jobs that have not ended: submit it when some of them have"
+        )
 
 
 def job_wrong(*, workspace: Workspace | None, name: str, gpu: str = "", **given: Any) -> dict[str, list[str]]:
