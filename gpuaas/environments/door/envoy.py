@@ -189,7 +189,10 @@ def _manager(name: str, hosts: list[Object]) -> Object:
         request_headers_timeout=HEADERS,
         stream_idle_timeout=IDLE,
         drain_timeout="0.2s",
-        common_http_protocol_options={"idle_timeout": UNASKED, "headers_with_underscores_action": "DROP_HEADER"},
+        common_http_protocol_options={
+            "idle_timeout": UNASKED,
+            "headers_with_underscores_action": "DROP_HEADER",
+        },
         early_header_mutation_extensions=[
             _typed(
                 "envoy.http.early_header_mutation.header_mutation",
