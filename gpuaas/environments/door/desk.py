@@ -124,6 +124,8 @@ class Desk:
     seen: dict[str, tuple[Admission, float]] = field(default_factory=dict)
     # labels by hashes of what was shown since somebody last took note of it: what is remembered asks no database
     used: dict[str, str] = field(default_factory=dict)
+    # the same since connections to the label were last ended: nobody else can have one
+    connected: dict[str, str] = field(default_factory=dict)
     rate: Rate = field(default_factory=Rate)
 
     async def answer(self, asked: Asked) -> Answer:
@@ -203,7 +205,7 @@ class Desk:
         if known.label != label:
             return None
         if known.verdict is Verdict.ADMITTED:
-            self.used[secret] = label
+            self.used[secret] = self.connected[secret] = label
         return known
 
     async def _own(self, label: str, asked: Asked) -> Answer:
