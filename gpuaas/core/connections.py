@@ -1,14 +1,18 @@
 """Connections to the database in processes that run for long."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connection
 
 Given = ParamSpec("Given")
 Done = TypeVar("Done")
+# of one party outside: what hangs there fills its own threads
+THREADS_OF_ONE: Final = 4
+_threads: dict[str, ThreadPoolExecutor] = {}
 
 
 def connection_return() -> None:
@@ -37,3 +41,12 @@ def returning(do: Callable[Given, Done]) -> Callable[Given, Done]:
 async def in_thread(do: Callable[Given, Done], /, *given: Given.args, **named: Given.kwargs) -> Done:
     """What `do` returns, from a loop."""
     return await sync_to_async(returning(do), thread_sensitive=False)(*given, **named)
+
+
+async def in_thread_of(
+    whose: str, do: Callable[Given, Done], /, *given: Given.args, **named: Given.kwargs
+) -> Done:
+    """The same in one of the few threads of a party outside, such as a site. Without an answer from there its own calls wait, and
+    nothing else does."""
+    threads = _threads.setdefault(whose, ThreadPoolExecutor(THREADS_OF_ONE))
+    return await sync_to_async(returning(do), thread_sensitive=False, executor=threads)(*given, **named)

@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from posixpath import normpath
 from typing import Final
 from urllib.parse import parse_qs, quote, unquote, urlencode
@@ -123,6 +124,8 @@ class Desk:
     seen: dict[str, tuple[Admission, float]] = field(default_factory=dict)
     # labels by hashes of what was shown since somebody last took note of it: what is remembered asks no database
     used: dict[str, str] = field(default_factory=dict)
+    # the same since connections to the label were last ended: nobody else can have one
+    connected: dict[str, str] = field(default_factory=dict)
     rate: Rate = field(default_factory=Rate)
 
     async def answer(self, asked: Asked) -> Answer:
@@ -202,7 +205,7 @@ class Desk:
         if known.label != label:
             return None
         if known.verdict is Verdict.ADMITTED:
-            self.used[secret] = label
+            self.used[secret] = self.connected[secret] = label
         return known
 
     async def _own(self, label: str, asked: Asked) -> Answer:
@@ -214,15 +217,15 @@ class Desk:
         browser, path = _way_read(asked.cookie(WAY))
         ticket, cookie = asked.query.removeprefix("ticket="), None
         if browser and SECRET.fullmatch(ticket):
-            self._count(f"ticket {asked.network}")
-            cookie = await self.exchange(label, ticket, browser, asked.address)
+            trade = partial(self.exchange, label, ticket, browser, asked.address)
+            cookie = await self._traded(label, asked, "ticket", trade)
         if cookie is None:
             words = 'This way in was used already, or is too old. <a href="/">Open the environment again.</a>'
             return page(403, "Not opened", words)
         return Answer(303, [_set(PASS, cookie), ("location", path), *SILENT])
 
     async def _by_key(self, label: str, asked: Asked) -> Answer:
-        """The form is the same for every host, whether there is one or not. What is sent is a try, right or wrong."""
+        """The form is the same for every host, whether there is one or not."""
         if asked.method in READS:
             return pages.key_form()
         if asked.method != "POST":
@@ -230,11 +233,30 @@ class Desk:
         shown = parse_qs(asked.posted).get("key", [""])[0].strip()
         cookie = None
         if KEY_FORM.fullmatch(shown):
-            self._count(f"form {asked.network}")
-            cookie = await self.by_key(label, shown, asked.address)
+            trade = partial(self.by_key, label, shown, asked.address)
+            cookie = await self._traded(label, asked, "form", trade)
         if cookie is None:
             return pages.key_form("This key does not open this address.")
         return Answer(303, [_set(PASS, cookie), ("location", "/"), *SILENT])
+
+    async def _traded(
+        self, label: str, asked: Asked, kind: str, trade: Callable[[], Awaitable[str | None]]
+    ) -> str | None:
+        """The cookie for a ticket or for a key of the form. Its pass is known from then on: people whose network guesses would
+        otherwise come back for another one without end."""
+        caller = f"{kind} {asked.network}"
+        self._count(caller)
+        try:
+            cookie = await trade()
+        except Exception:
+            self.rate.take_back(caller)
+            raise
+        if cookie is None:
+            return None
+        self.rate.take_back(caller)
+        if found := await self.find(label, hashed(cookie), False, asked.address):  # noqa: FBT003  as `Find`
+            self.remember(found)
+        return cookie
 
     def _sign_in(self, label: str, asked: Asked) -> Answer:
         """To the portal and back to the path that was asked for. A program is told that it has to."""

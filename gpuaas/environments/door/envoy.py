@@ -29,6 +29,8 @@ SET = ("cookie", "x-gpuaas-user", "x-gpuaas-key")
 CLAIMED = ("x-forwarded-", "x-gpuaas-", "x-envoy-", "x-auth-request-", "x-remote-")
 CLAIMS = ("forwarded", "x-real-ip", "remote-user", "x-original-url", "x-rewrite-url")
 IDLE, HEADERS, CONNECT = "3600s", "15s", "15s"
+# of a connection that has no request, or never finishes its handshake: whoever it is, it takes one of MOST places
+UNASKED, HANDSHAKE, MOST = "60s", "10s", 20_000
 # for which the portal keeps a connection that nobody uses
 KEPT_SECONDS = 120
 # requests under way end within it when a chain is replaced; the same is said to Envoy's command line
@@ -83,7 +85,7 @@ class Place:
                     _typed(
                         "envoy.resource_monitors.global_downstream_max_connections",
                         "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-                        max_active_downstream_connections=20_000,
+                        max_active_downstream_connections=MOST,
                     )
                 ]
             },
@@ -155,6 +157,7 @@ class Place:
         return {
             "name": name,
             "filters": [_manager(name, hosts)],
+            "transport_socket_connect_timeout": HANDSHAKE,
             "transport_socket": _typed(
                 "envoy.transport_sockets.tls",
                 "extensions.transport_sockets.tls.v3.DownstreamTlsContext",
@@ -186,7 +189,10 @@ def _manager(name: str, hosts: list[Object]) -> Object:
         request_headers_timeout=HEADERS,
         stream_idle_timeout=IDLE,
         drain_timeout="0.2s",
-        common_http_protocol_options={"idle_timeout": IDLE, "headers_with_underscores_action": "DROP_HEADER"},
+        common_http_protocol_options={
+            "idle_timeout": UNASKED,
+            "headers_with_underscores_action": "DROP_HEADER",
+        },
         early_header_mutation_extensions=[
             _typed(
                 "envoy.http.early_header_mutation.header_mutation",

@@ -61,6 +61,7 @@ class Admission:
     user: str = ""
     key: str = ""
     user_id: uuid.UUID | None = None
+    key_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,7 @@ def admissions(passes: QuerySet[DoorPass]) -> list[Admission]:
             _verdict(row, moment),
             row.user.username if row.user else "",
             row.key.name if row.key else "",
+            key_id=row.key_id,
         )
         for row in rows
     ]
@@ -160,6 +162,7 @@ def admissions_by_key(keys: QuerySet[DoorKey]) -> list[Admission]:
             row.environment_id,
             _of_key(row, row.environment),
             key=row.name,
+            key_id=row.pk,
         )
         for row in keys.select_related("environment__workspace__project")
     ]

@@ -155,14 +155,7 @@ class Door:
         # more may come in meanwhile
         inside = dict(self.inside)
         ready, answering, found = await in_thread(_round, list(inside))
-        seen = {each.secret: each for each in found}
-        for secret, label in inside.items():
-            if secret in seen:
-                self.desk.remember(seen[secret])
-            if secret not in seen or seen[secret].verdict is not Verdict.ADMITTED:
-                del self.inside[secret]
-                self.desk.seen.pop(secret, None)
-                self.generations[label] = self.generations.get(label, 0) + 1
+        self._leave(inside, [each for each in found if each.verdict is Verdict.ADMITTED])
         if self.gate is not None:
             await self.gate.look()
         await self._ways(answering)
@@ -170,6 +163,26 @@ class Door:
         if time.monotonic() - self.noted >= OPEN_SECONDS:
             self.noted = time.monotonic()
             await self._note(ready)
+
+    def _leave(self, inside: dict[str, str], admitted: Collection[Admission]) -> None:
+        """All of `inside` who are not admitted. Connections to a label end once, and only where one of them may have some. If
+        the key of a pass still admits another, connections of the one count as the other's, and end with the key."""
+        heirs = {each.key_id: each.secret for each in admitted if each.key_id}
+        ended: set[str] = set()
+        for each in admitted:
+            self.desk.remember(each)
+        for secret in inside.keys() - {each.secret for each in admitted}:
+            del self.inside[secret]
+            known, _ = self.desk.seen.pop(secret, (None, 0.0))
+            label = self.desk.connected.pop(secret, None)
+            if label and known and known.key_id in heirs:
+                self.desk.connected[heirs[known.key_id]] = label
+            elif label:
+                ended.add(label)
+        for label in ended:
+            self.generations[label] = self.generations.get(label, 0) + 1
+        for secret in [secret for secret, label in self.desk.connected.items() if label in ended]:
+            del self.desk.connected[secret]
 
     async def _note(self, ready: dict[str, uuid.UUID]) -> None:
         """Who is in by an open connection, or has asked for something since the last time."""

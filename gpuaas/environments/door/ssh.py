@@ -9,14 +9,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import asyncssh
 import structlog
 from asyncssh.stream import SSHServerStreamSession
 from django.db import DatabaseError, InterfaceError
 
-from gpuaas.core.connections import in_thread
 from gpuaas.core.errors import GpuaasError, NotFound
 from gpuaas.core.rate import Rate
 from gpuaas.core.request import RequestInfo
@@ -25,7 +24,7 @@ from gpuaas.environments.door.desk import LABEL, TRIES
 from gpuaas.environments.door.files import Files
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
 from gpuaas.environments.door.session import Session, Unread, at_home
-from gpuaas.providers.base import Carry, Environments, EnvironmentSpec, Streams
+from gpuaas.providers.base import Environments, EnvironmentSpec, Streams
 
 log = structlog.get_logger(__name__)
 # at once: connections of which it is not known whose they are, of all and of one network; and what is asked for by one connection
@@ -34,6 +33,7 @@ LOGIN_SECONDS, ALIVE_SECONDS = 30, 60
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FAILED = 255  # as `ssh` ends where the connection fails
 
+Done = TypeVar("Done")
 Find = Callable[[Collection[Shown]], Awaitable[dict[Shown, Admission]]]
 Note = Callable[[Admission, str | None], Awaitable[None]]
 Reader: TypeAlias = asyncssh.SSHReader[bytes]
@@ -217,9 +217,10 @@ class Visitor(asyncssh.SSHServer):
     async def _worked(self, session: Session) -> int:
         """The exit code."""
         try:
-            site, spec = await in_thread(self._found)
-            command = session.command(spec.home)
-            return await (await in_thread(site.run, spec, command, terminal=session.is_terminal))(session)
+            run = await self._at_site(
+                lambda site, spec: site.run(spec, session.command(spec.home), terminal=session.is_terminal)
+            )
+            return await run(session)
         except GpuaasError as error:
             log.info("door_not_run", environment=str(self.admission.environment_id), error=error.message)
             words = error.message
@@ -232,14 +233,15 @@ class Visitor(asyncssh.SSHServer):
         return FAILED
 
     async def _script(self, script: str, words: Sequence[str], streams: Streams) -> int:
-        site, spec = await in_thread(self._found)
-        run = await in_thread(site.run, spec, at_home(spec.home, script, words), terminal=False)
+        run = await self._at_site(
+            lambda site, spec: site.run(spec, at_home(spec.home, script, words), terminal=False)
+        )
         return await run(streams)
 
     async def _hang_up(self, session: Session) -> None:
         try:
-            site, spec = await in_thread(self._found)
-            await (await in_thread(site.run, spec, session.hang_up(), terminal=False))(Unread())
+            run = await self._at_site(lambda site, spec: site.run(spec, session.hang_up(), terminal=False))
+            await run(Unread())
         except (GpuaasError, DatabaseError, InterfaceError) as error:  # it is gone with its pod, or goes on
             log.info("door_not_hung_up", error=type(error).__name__)
 
@@ -251,7 +253,7 @@ class Visitor(asyncssh.SSHServer):
 
     async def _carried(self, port: int, reader: Reader, writer: Writer) -> None:
         try:
-            carry = await in_thread(self._carry, port)
+            carry = await self._at_site(lambda site, spec: site.reach_inside(spec, port))
             await carry(cast("asyncio.StreamReader", reader), cast("asyncio.StreamWriter", writer))
         except GpuaasError as error:
             log.info("door_no_way", environment=str(self.admission.environment_id), error=error.message)
@@ -260,12 +262,8 @@ class Visitor(asyncssh.SSHServer):
         finally:
             writer.close()
 
-    def _carry(self, port: int) -> Carry:
-        site, spec = self._found()
-        return site.reach_inside(spec, port)
-
-    def _found(self) -> tuple[Environments, EnvironmentSpec]:
+    async def _at_site(self, ask: Callable[[Environments, EnvironmentSpec], Done]) -> Done:
         """Raises NotFound where it does not run."""
         if self.admission.verdict is not Verdict.ADMITTED:
             raise NotFound("the environment does not run: start it in the portal")
-        return ways.found(self.admission.environment_id)
+        return await ways.at_site(self.admission.environment_id, ask)

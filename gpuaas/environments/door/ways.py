@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
-from gpuaas.core.connections import in_thread
+from gpuaas.core.connections import in_thread, in_thread_of
 from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
@@ -15,6 +17,9 @@ from gpuaas.providers.base import Address, Carry, Environments, EnvironmentSpec
 
 log = structlog.get_logger(__name__)
 CONNECT_SECONDS, CHUNK = 10, 1 << 16
+# with the time that calls to the same site take before it
+SITE_SECONDS = 30
+Done = TypeVar("Done")
 
 
 def found(environment_id: uuid.UUID) -> tuple[Environments, EnvironmentSpec]:
@@ -26,10 +31,15 @@ def found(environment_id: uuid.UUID) -> tuple[Environments, EnvironmentSpec]:
     return site, spec_of(row)
 
 
-def reach(environment_id: uuid.UUID) -> Address | Carry:
-    """Raises NotFound where there is no way, and the errors of the site."""
-    site, spec = found(environment_id)
-    return site.reach(spec)
+async def at_site(environment_id: uuid.UUID, ask: Callable[[Environments, EnvironmentSpec], Done]) -> Done:
+    """What the site answers. Asked without a connection to the database, in threads of the site: one that hangs takes those that
+    wait for it, and nobody else. Raises NotFound where there is no way, and the errors of the site."""
+    site, spec = await in_thread(found, environment_id)
+    try:
+        async with asyncio.timeout(SITE_SECONDS):
+            return await in_thread_of(str(site.connection.site_id), ask, site, spec)
+    except TimeoutError as error:
+        raise Unavailable("the site does not answer") from error
 
 
 async def carry(
@@ -38,7 +48,7 @@ async def carry(
     """One connection. Its way is found anew, with the site's credentials and the pod's address of now; of a refusal Envoy is
     told no more than an end."""
     try:
-        way = await in_thread(reach, environment_id)
+        way = await at_site(environment_id, lambda site, spec: site.reach(spec))
         await pass_on(way, reader, writer)
     except GpuaasError as error:
         log.warning("door_no_way", environment=str(environment_id), error=error.message)

@@ -10,6 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
+from gpuaas.core.connections import in_thread_of
 from gpuaas.core.errors import Unavailable
 from gpuaas.providers.kubeapi.client import CONNECT_SECONDS, READ_SECONDS, Api, refusal
 from gpuaas.providers.reach import addresses_of
@@ -68,6 +69,7 @@ async def _options(api: Api, host: str, port: int | None) -> dict[str, Any]:
     if api.tls is not None:
         options |= {"ssl": api.tls, "server_hostname": api.tls_name}
     if api.proxy is None:
-        addresses = await asyncio.to_thread(addresses_of, host, port)
+        async with asyncio.timeout(CONNECT_SECONDS + READ_SECONDS):
+            addresses = await in_thread_of(f"name {host}", addresses_of, host, port)
         options |= {"host": addresses[0], "port": port or (443 if api.tls is not None else 80)}
     return options

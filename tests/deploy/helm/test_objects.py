@@ -109,6 +109,14 @@ def test_what_selects_finds_pods(objects: list[Object]) -> None:
         assert any(selector.items() <= one.items() for one in of_pods), name
 
 
+def test_the_door_sees_whose_network_asks(helm: Helm) -> None:
+    """A balancer keeps the client's address; Kubernetes refuses the field where nothing outside leads to the service."""
+    for kind, policy in (("LoadBalancer", "Local"), ("ClusterIP", None)):
+        values = {**EVERYTHING, "door": {**EVERYTHING["door"], "service": {"type": kind}}}
+        door = kinds(helm.render(values), "Service")["portal-gpuaas-door"]
+        assert door["spec"].get("externalTrafficPolicy") == policy, kind
+
+
 def test_processes_are_told_what_the_settings_read(objects: list[Object]) -> None:
     known = {row.name for row in reference.settings()}
     read = {name for pair in known for name in (pair, f"{pair}_FILE")}

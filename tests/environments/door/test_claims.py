@@ -1,15 +1,18 @@
 """Headers, cookies, queries and addresses by which somebody would like to be somebody, or to get at the door itself."""
 
+import socket
+import ssl
 import stat
 from pathlib import Path
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
+from gpuaas.environments.door import envoy as told
 from gpuaas.environments.door.desk import PASS
 from gpuaas.environments.door.envoy import ADMIN
 from tenants.models import User
-from tests.environments.door.stage import PAGE, Here, Running, Visitor, envoys
+from tests.environments.door.stage import DOMAIN, PAGE, Here, Running, Visitor, envoys
 from tests.lab.fixtures import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -129,6 +132,43 @@ def test_other_sites_cannot_ask_in_somebodys_name(inside: Visitor, host: str) ->
     assert inside.ask(host, "/", **{**PAGE, "Sec-Fetch-Site": "cross-site"}).status == 200
     with pytest.raises(InvalidStatus):
         inside.socket(host, Origin=other)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door that waits a second where it waits ten, and a minute."""
+    monkeypatch.setattr(told, "HANDSHAKE", "1s")
+    monkeypatch.setattr(told, "UNASKED", "1s")
+
+
+def test_a_connection_that_asks_nothing_ends_and_a_stream_goes_on(
+    hasty: None, door: Running, host: str, alice: User
+) -> None:
+    visitor = door.visitor(alice)
+    assert visitor.opens(host).status == 200
+    with visitor.socket(host) as stream:
+        for name in (host, f"nothing.{DOMAIN}"):
+            with socket.create_connection(("127.0.0.1", door.port), 10) as begun:
+                begun.sendall(_hello(name))
+                while begun.recv(1 << 16):  # what Envoy says, until it ends the connection
+                    pass
+            silent = Here(host, door.port)
+            silent.host = name
+            silent.tls.check_hostname = False
+            silent.connect()
+            silent.sock.settimeout(10)
+            assert silent.sock.recv(1) == b""
+            silent.close()
+        stream.send("hello")
+        assert stream.recv(timeout=10) == "hello"
+
+
+def _hello(name: str) -> bytes:
+    """The first words of a handshake."""
+    written = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), written, server_hostname=name).do_handshake()
+    return written.read()
 
 
 def test_the_administration_is_a_socket_of_its_owner(door: Running, host: str) -> None:

@@ -24,9 +24,11 @@ def key_new() -> str:
 
 @dataclass
 class Base:
-    """known: what each secret is worth, by its hash."""
+    """known: what each secret is worth, by its hash. tickets: the cookie for each. cookie: for a key."""
 
     known: dict[str, Admission] = field(default_factory=dict)
+    tickets: dict[str, str] = field(default_factory=dict)
+    cookie: str = "c" * 43
     asked: int = 0
     away: bool = False
 
@@ -43,11 +45,13 @@ class Base:
 
     async def exchange(self, label: str, ticket: str, browser: str, client: str | None) -> str | None:
         self.asked += 1
-        return None
+        if self.away:
+            raise OSError("the database is away")
+        return self.tickets.get(ticket)
 
     async def by_key(self, label: str, key: str, client: str | None) -> str | None:
         self.asked += 1
-        return "c" * 43 if hashed(key) in self.known else None
+        return self.cookie if hashed(key) in self.known else None
 
     def desk(self) -> Desk:
         return Desk("apps.test", "https://portal.test", self.find, self.exchange, self.by_key)
@@ -77,15 +81,20 @@ def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
+def enter(desk: Desk, ticket: str, client: dict[str, str]) -> Answer:
+    way = {"cookie": f"{WAY}={'b' * 43}.Lw=="}
+    return ask(desk, f"{ENTER}?ticket={ticket}", headers={**way, **client}, own=True)
+
+
 def guess(desk: Desk, kind: str, client: dict[str, str]) -> Answer:
-    secret, way = secrets.token_urlsafe(32), {"cookie": f"{WAY}={'b' * 43}.Lw=="}
+    secret = secrets.token_urlsafe(32)
     if kind == "pass":
         return shown(desk, secret, **client)
     if kind == "key":
         return ask(desk, headers={**bearer(key_new()), **client})
     if kind == "form":
         return ask(desk, BY_KEY, "POST", client, own=True, posted=f"key={key_new()}")
-    return ask(desk, f"{ENTER}?ticket={secret}", headers={**way, **client}, own=True)
+    return enter(desk, secret, client)
 
 
 def named(answer: Answer, name: str) -> str:
@@ -188,9 +197,28 @@ def test_what_is_right_or_cannot_be_asked_counts_nothing() -> None:
     for _ in range(2 * TRIES):
         assert ask(desk, headers=bearer(base.knows(key_new()))).status == 200
     base.away = True
+    for kind in ("pass", "ticket"):
+        for _ in range(2 * TRIES):
+            with pytest.raises(OSError, match="away"):
+                guess(desk, kind, HERE)
+
+
+@pytest.mark.parametrize("kind", ["ticket", "form"])
+def test_newcomers_get_in_however_many_they_are_and_whatever_others_guess(kind: str) -> None:
+    base = Base()
+    desk, key = base.desk(), base.knows(key_new())
     for _ in range(2 * TRIES):
-        with pytest.raises(OSError, match="away"):
-            guess(desk, "pass", HERE)
+        guess(desk, "pass", HERE)
+    for _ in range(2 * TRIES):
+        ticket, cookie = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        base.tickets[ticket] = base.cookie = base.knows(cookie, key="", user="alice")
+        entered = (
+            enter(desk, ticket, HERE)
+            if kind == "ticket"
+            else ask(desk, BY_KEY, "POST", own=True, posted=f"key={key}")
+        )
+        assert (entered.status, named(entered, "set-cookie").partition(";")[0]) == (303, f"{PASS}={cookie}")
+        assert shown(desk, cookie, **PAGE).status == 200
 
 
 @pytest.mark.parametrize("verdict", [Verdict.ENDED, Verdict.OUTSIDER, Verdict.ASLEEP])

@@ -74,6 +74,14 @@ def test_only_http_1_and_no_port_of_its_own() -> None:
     assert PLACE.start()["admin"]["address"]["pipe"]["mode"] == 0o600
 
 
+def test_connections_without_a_request_end_soon_and_streams_have_their_hour() -> None:
+    found = listener(route(ONE))
+    for chain in (*found["filter_chains"], found["default_filter_chain"]):
+        assert chain["transport_socket_connect_timeout"] == "10s"
+        assert manager(chain)["common_http_protocol_options"]["idle_timeout"] == "60s"
+        assert manager(chain)["stream_idle_timeout"] == "3600s"
+
+
 def test_what_is_the_doors_own_however_it_is_written() -> None:
     own = (
         "/.gpuaas",
