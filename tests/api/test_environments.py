@@ -12,7 +12,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
 from tests.environments.conftest import workspace
-from tests.environments.stage import DOCUMENT, kind, ready, settle
+from tests.environments.stage import DOCUMENT, kind, ready, row_in, settle
 
 __all__ = ["workspace"]
 
@@ -85,6 +85,19 @@ def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
     assert alices.post(address, {}).json["fetching"] is True
     log_fetch(row.pk)
     assert "listening at port 8888" in alices.get(address).json["text"]
+
+
+@pytest.mark.parametrize("what", ["log", "keys", "keys/{key}"])
+def test_its_log_and_keys_are_for_those_who_use_its_workspace(
+    what: str, alices: Caller, bobs: Caller, charlies: Caller, workspace: Workspace
+) -> None:
+    """bob is of the project, and not in the workspace."""
+    row = row_in(workspace)
+    address = f"{HERE}/{row.pk}/{what.format(key=row.keys.get().pk)}"
+    refused = bobs.get(address)
+    assert refused.status == 403
+    assert "only admins and editors of the workspace can use environments" in refused.error["message"]
+    assert (alices.get(address).status, charlies.get(address).status) == (200, 404)
 
 
 @pytest.mark.parametrize(
