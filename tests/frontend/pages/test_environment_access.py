@@ -147,6 +147,20 @@ def test_guests_open_it_and_start_nothing(nina_at: Client, as_alice: Actor, lab:
 
 
 @override_settings(DOOR_DOMAIN="apps.test")
+def test_what_a_person_stops_before_it_is_ready_again_stays_stopped(
+    alice_at: Client, as_alice: Actor, lab: Environment, project: Project
+) -> None:
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    alice_at.get(entrance(row))
+    assert Environment.objects.get().state == "resuming"
+    row = settle(environment_stop(actor=as_alice, environment=row))
+    assert alice_at.get(entrance(row)).headers["Location"] == at("environment", project, row.pk)
+    assert Environment.objects.get().state == "suspended"
+    assert "for want of use" not in words(alice_at.get(at("environment", project, row.pk)))
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
 def test_a_private_one_is_not_started_by_others(
     alice_at: Client, as_alice: Actor, lab: Environment, bob: User
 ) -> None:
