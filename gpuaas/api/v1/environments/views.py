@@ -91,7 +91,8 @@ class EnvironmentsView(EnvironmentView):
 class EnvironmentDetailView(EnvironmentView):
     @operation("environment_get", "Get an environment", answer=EnvironmentOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         found = self.held()
         return answer(request, version=found.version, data=EnvironmentOutput(found).data)
 
