@@ -60,7 +60,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Rights:
-    """The buttons. `start_why`: why it cannot be started now, in a sentence; "" if it can, or need not."""
+    """The buttons, and the log. `start_why`: why it cannot be started now, in a sentence; "" if it can, or need not. log: to
+    fetch it; read: to see what was fetched."""
 
     start: bool
     stop: bool
@@ -70,6 +71,7 @@ class Rights:
     clone: bool
     delete: bool
     log: bool
+    read: bool
     start_why: str
 
 
@@ -126,7 +128,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         ssh=ssh,
         facts=_facts(row),
         conditions=held.conditions_of(row),
-        log=EnvironmentLog.objects.filter(environment=row).first(),
+        log=EnvironmentLog.objects.filter(environment=row).first() if may.read else None,
         start_word="Try again" if row.state == S.FAILED else "Start",
         why_not="" if row.state == S.DELETED else inside.why_not(row, here),
     )
@@ -154,6 +156,7 @@ def _rights(row: Environment, here: ProjectPlace) -> Rights:
         clone=runs and awake and row.state not in {S.DELETING, S.DELETED},
         delete=runs and Verb.DELETE in allowed,
         log=runs and Verb.ENTER in allowed,
+        read=runs,
         start_why=asleep if runs and start and not awake else "",
     )
 

@@ -21,6 +21,7 @@ from gpuaas.environments import services
 from gpuaas.environments.door.desk import BY_KEY
 from gpuaas.environments.models import Environment
 from gpuaas.environments.selectors import address_of, key_get, keys_of
+from gpuaas.environments.services.rows import permit
 from gpuaas.environments.states import Access
 
 KEYS = Listing(
@@ -37,6 +38,7 @@ KEYS = Listing(
 
 
 def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponseBase:
+    permit(here.actor, row)
     initial, definition = {"access": row.access}, definition_of(row)
     known = keys_of(environment=row).filter(revoked_at=None)
     keys = KEYS.of(

@@ -1,14 +1,18 @@
-"""Versions as ETags: a detail answers with `ETag: "<version>"`, and a change may require it by `If-Match`."""
+"""Versions as ETags: a detail answers with `ETag: "<version>-<digest of the answer>"`, a change with `ETag: "<version>"`; a change
+may require the version of either by `If-Match`."""
 
+import hashlib
 import re
 
 from django.db.models import Model
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.core.errors import Invalid, StaleVersion
 
-FORM = re.compile(r'\A(?:W/)?"(\d{1,18})"\Z')
+DIGEST = 16  # letters
+FORM = re.compile(rf'\A(?:W/)?"(\d{{1,18}})(?:-[0-9a-f]{{{DIGEST}}})?"\Z')
 
 
 def etag(version: int) -> str:
@@ -16,11 +20,13 @@ def etag(version: int) -> str:
 
 
 def answer(request: Request, *, version: int, data: object) -> Response:
-    """200 with the version, or 304 if If-None-Match already names it."""
-    known = [part.strip() for part in request.headers.get("If-None-Match", "").split(",")]
-    if etag(version) in known or f"W/{etag(version)}" in known:
-        return Response(status=304, headers={"ETag": etag(version)})
-    return Response(data, headers={"ETag": etag(version)})
+    """200, or 304 if If-None-Match names this very answer: what is observed of a row changes without its version."""
+    digest = hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:DIGEST]
+    headers = {"ETag": f'"{version}-{digest}"'}
+    known = request.headers.get("If-None-Match", "").split(",")
+    if headers["ETag"] in (part.strip().removeprefix("W/") for part in known):
+        return Response(status=304, headers=headers)
+    return Response(data, headers=headers)
 
 
 def wanted_version(request: Request) -> int | None:

@@ -79,7 +79,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "parquet": ("application/vnd.apache.parquet", OpenApiTypes.BINARY),
 }
 IF_MATCH = OpenApiParameter(
-    "If-Match", str, OpenApiParameter.HEADER, description="The ETag that must still be current."
+    "If-Match", str, OpenApiParameter.HEADER, description="An ETag whose version must still be current."
 )
 IDEMPOTENCY = OpenApiParameter(
     HEADER,

@@ -57,8 +57,9 @@ def test_a_policy_is_added_changed_switched_and_removed(program: Caller, home: s
     assert (made.json["money_month"], made.json["settings"]) == ("99.50", {"spare_workers": 0})
     assert (made.json["enabled"], made.headers["ETag"]) == (False, '"1"')
     where = str(made.headers["Location"])
-    assert program.get(where).json == made.json
-    assert program.get(where, If_None_Match='"1"').status == 304
+    found = program.get(where)
+    assert found.json == made.json
+    assert program.get(where, If_None_Match=found.headers["ETag"]).status == 304
     assert program.post(home, {"pool": "gpu", **TERMS}).status == 409
 
     changed = program.put(where, {**TERMS, "maximum": 6}, If_Match='"1"')

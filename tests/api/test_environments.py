@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
+import time_machine
 
 from gpuaas.core.clock import now
 from gpuaas.environments.models import Environment
@@ -11,10 +12,10 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
-from tests.environments.conftest import workspace
-from tests.environments.stage import DOCUMENT, kind, ready, settle
+from tests.environments.conftest import travel, unused, workspace
+from tests.environments.stage import DOCUMENT, at, kind, ready, row_in, settle
 
-__all__ = ["workspace"]
+__all__ = ["travel", "unused", "workspace"]
 
 pytestmark = pytest.mark.django_db
 HERE = "/api/v1/projects/weather-lm/environments"
@@ -77,6 +78,26 @@ def test_use_of_it(alices: Caller, as_alice: Actor, workspace: Workspace) -> Non
     assert alices.patch(place, {"idle_hours": 5}, If_Match='"1"').status == 412
 
 
+def test_polling_shows_that_it_is_about_to_be_stopped(
+    travel: time_machine.Traveller, unused: Environment, alices: Caller
+) -> None:
+    """That changes no version, so a change by what was read before is still taken."""
+    place = f"{HERE}/{unused.pk}"
+    first = alices.get(place)
+    tag, version = first.headers["ETag"], first.json["version"]
+    same = alices.get(place, If_None_Match=f'"0", W/{tag}')
+    assert (same.status, same.headers["ETag"], same.content) == (304, tag, b"")
+    at(travel, unused, hours=3)
+    second = alices.get(place, If_None_Match=tag)
+    assert (second.status, second.json["version"], second.headers["ETag"] == tag) == (200, version, False)
+    assert second.json["use"]["stops_at"]
+    assert alices.get(place, If_None_Match=f'"{version}"').status == 200
+    assert alices.patch(place, {"idle_hours": 3}, If_Match=tag).status == 202
+    assert alices.patch(place, {"idle_hours": 2}, If_Match=second.headers["ETag"]).status == 412
+    assert alices.patch(place, {"idle_hours": 2}, If_Match=f'"{version + 1}"').status == 202
+    assert alices.patch(place, {"idle_hours": 4}, If_Match=f'"{version}-nonsense"').status == 400
+
+
 def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
     row = ready(as_alice, workspace)
     address = f"{HERE}/{row.pk}/log"
@@ -85,6 +106,19 @@ def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
     assert alices.post(address, {}).json["fetching"] is True
     log_fetch(row.pk)
     assert "listening at port 8888" in alices.get(address).json["text"]
+
+
+@pytest.mark.parametrize("what", ["log", "keys", "keys/{key}"])
+def test_its_log_and_keys_are_for_those_who_use_its_workspace(
+    what: str, alices: Caller, bobs: Caller, charlies: Caller, workspace: Workspace
+) -> None:
+    """bob is of the project, and not in the workspace."""
+    row = row_in(workspace)
+    address = f"{HERE}/{row.pk}/{what.format(key=row.keys.get().pk)}"
+    refused = bobs.get(address)
+    assert refused.status == 403
+    assert "only admins and editors of the workspace can use environments" in refused.error["message"]
+    assert (alices.get(address).status, charlies.get(address).status) == (200, 404)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,16 @@
 """Orders, starts and the workspace's own changes at the same moment, on real connections."""
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import transaction
 
 from gpuaas.catalog.models import Site
 from gpuaas.environments.models import Environment, EnvironmentOperation
 from gpuaas.environments.services import (
     environment_create,
+    environment_delete,
     environment_start,
     environment_stop,
     kind_version_add,
@@ -14,7 +19,9 @@ from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
 from tests.environments.stage import DOCUMENT, kind, ordered, settle, workspace_ready
+from tests.lab.fixtures import until
 from tests.workspaces import stage as workspaces
+from tests.workspaces.machines.test_races import waiting
 from tests.workspaces.test_races import at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -73,6 +80,23 @@ def test_orders_while_the_workspace_goes(
     assert workspaces.settle(workspace).state in {"suspended", "deleted"}
     states = {settle(row).state for row in Environment.objects.all()}
     assert states <= {"suspended", "deleted"}
+
+
+@pytest.mark.parametrize("take_down", [workspace_suspend, workspace_delete])
+def test_one_is_deleted_while_its_workspace_goes(
+    as_alice: Actor, project: Project, site: Site, take_down: Callable[..., object]
+) -> None:
+    """The deletion has its row, and ends while the workspace looks for what is in it: neither is refused."""
+    workspace = workspace_ready(as_alice, project, site)
+    gone, other = (settle(ordered(as_alice, workspace, name, gpus=0, vcpus=1)) for name in ("one", "two"))
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            environment_delete(actor=as_alice, environment=gone)
+            down = pool.submit(at_once, 1, lambda _: take_down(actor=as_alice, workspace=workspace))
+            until(waiting, "the workspace waits for the row")
+        assert down.result() == {"done": 1}
+    assert Environment.objects.get(pk=gone.pk).state == "deleting"
+    assert Environment.objects.get(pk=other.pk).state in {"suspending", "deleting"}
 
 
 def test_versions_at_once_are_numbered(db: None) -> None:

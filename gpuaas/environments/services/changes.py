@@ -15,6 +15,7 @@ from gpuaas.environments.models import (
     EnvironmentKind,
     EnvironmentLog,
     EnvironmentTransition,
+    EnvironmentUse,
 )
 from gpuaas.environments.selectors import newest_version
 from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit
@@ -142,6 +143,8 @@ def environment_start(
     wrong.refuse()
     with ENVIRONMENT.changing(row, actor, "start"):
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
+        # who stops it before it is ready wants it stopped
+        EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=None)
     return row
 
 

@@ -10,8 +10,10 @@ from tenants.actors import SYSTEM, Actor
 
 
 def follow(workspace: Workspace, actor: Actor, verb: Verb) -> None:
-    """In the transaction that takes the workspace down, whose row is locked: they go first, each in the order of its id."""
+    """In the transaction that takes the workspace down, whose row is locked: they go first. All are locked in the order of their
+    ids before one is judged, so that each is what it is now."""
     rows = Environment.objects.filter(workspace=workspace, state__in=list(LIVE)).order_by("pk")
+    rows = rows.select_for_update(of=("self",), no_key=True)
     for row in rows.select_related("workspace__project__organization", "workspace__site"):
         if verb is Verb.DELETE:
             environment_delete(

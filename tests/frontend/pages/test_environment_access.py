@@ -1,4 +1,4 @@
-"""The page of who may open an environment, the order's choice, and the entrance for guests."""
+"""The page of who may open an environment, who reads its log, the order's choice, and the entrance for guests."""
 
 from typing import Any
 
@@ -6,11 +6,12 @@ import pytest
 from django.test import Client, override_settings
 
 from gpuaas.core.clock import now
-from gpuaas.environments.models import DoorKey, DoorPass, Environment, EnvironmentUse
+from gpuaas.environments.models import DoorKey, DoorPass, Environment, EnvironmentLog, EnvironmentUse
 from gpuaas.environments.services import (
     environment_access_set,
     environment_create,
     environment_stop,
+    key_create,
     kind_create,
 )
 from gpuaas.workspaces.models import Workspace
@@ -104,6 +105,33 @@ def test_somebody_elses_private_one(alice_at: Client, lab: Environment, project:
     assert Environment.objects.get().access == "private"
 
 
+def test_its_log_is_for_those_who_use_its_workspace(
+    alice_at: Client, bob_at: Client, dora_at: Client, as_alice: Actor, lab: Environment, project: Project
+) -> None:
+    """Also of one that is stopped: nobody fetches its log then, but what was fetched can be read."""
+    EnvironmentLog.objects.create(environment=lab, text="a line of hers", taken_at=now())
+    settle(environment_stop(actor=as_alice, environment=lab))
+    page = at("environment", project, lab.pk)
+    assert "a line of hers" in words(alice_at.get(page))
+    for other in (bob_at, dora_at):
+        shown = words(other.get(page))
+        assert "You can only view it" in shown
+        assert "a line of hers" not in shown
+        assert "log-title" not in shown
+
+
+def test_its_keys_are_for_those_who_use_its_workspace(
+    alice_at: Client, bob_at: Client, as_alice: Actor, lab: Environment, project: Project
+) -> None:
+    environment_access_set(actor=as_alice, environment=lab, access="public")
+    key_create(actor=as_alice, environment=lab, name="for-the-papers")
+    page = at("environment_access", project, lab.pk)
+    assert "for-the-papers" in words(alice_at.get(page))
+    wrong = bob_at.post(at("environment_access_set", project, lab.pk), {"access": "everybody"})
+    for refused in (bob_at.get(page), wrong):
+        assert (refused.status_code, "for-the-papers" in words(refused)) == (403, False)
+
+
 @override_settings(DOOR_DOMAIN="apps.test")
 def test_guests_open_it_and_start_nothing(nina_at: Client, as_alice: Actor, lab: Environment) -> None:
     assert nina_at.get(entrance(lab)).status_code == 404
@@ -116,6 +144,20 @@ def test_guests_open_it_and_start_nothing(nina_at: Client, as_alice: Actor, lab:
     refused = nina_at.get(entrance(row))
     assert (refused.status_code, "does not run now" in words(refused)) == (403, True)
     assert Environment.objects.get().state == "suspended"
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_what_a_person_stops_before_it_is_ready_again_stays_stopped(
+    alice_at: Client, as_alice: Actor, lab: Environment, project: Project
+) -> None:
+    row = settle(environment_stop(actor=as_alice, environment=lab))
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
+    alice_at.get(entrance(row))
+    assert Environment.objects.get().state == "resuming"
+    row = settle(environment_stop(actor=as_alice, environment=row))
+    assert alice_at.get(entrance(row)).headers["Location"] == at("environment", project, row.pk)
+    assert Environment.objects.get().state == "suspended"
+    assert "for want of use" not in words(alice_at.get(at("environment", project, row.pk)))
 
 
 @override_settings(DOOR_DOMAIN="apps.test")

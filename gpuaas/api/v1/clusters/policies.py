@@ -83,7 +83,8 @@ class PoliciesView(PolicyViews):
 class PolicyView(PolicyViews):
     @operation("cluster_policy", "Get a policy", answer=ScalingPolicyOutput)
     def get(self, request: Request, project: str, cluster: uuid.UUID, policy: uuid.UUID) -> Response:
-        """`ETag` is its version: send it as If-Match with a change."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         row = self.policy()
         return answer(request, version=row.version, data=ScalingPolicyOutput(row).data)
 

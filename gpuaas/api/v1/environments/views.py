@@ -36,6 +36,7 @@ from gpuaas.environments.selectors import (
     kinds_offered,
     operations_of,
 )
+from gpuaas.environments.services.rows import permit
 from gpuaas.environments.states import EnvironmentState
 from tenants.roles import Permission
 
@@ -51,6 +52,12 @@ class EnvironmentKindsView(ProjectView):
 class EnvironmentView(HeldView[Environment]):
     noun, output, changes = "environment", EnvironmentOutput, Permission.WORKSPACE_ACCESS
     get_for, loaded = staticmethod(environment_get_for), staticmethod(environments_loaded)
+
+    def entered(self) -> Environment:
+        """For those alone who may run things in its workspace."""
+        found = self.held(self.changes)
+        permit(self.actor, found)
+        return found
 
 
 class EnvironmentsView(EnvironmentView):
@@ -84,7 +91,8 @@ class EnvironmentsView(EnvironmentView):
 class EnvironmentDetailView(EnvironmentView):
     @operation("environment_get", "Get an environment", answer=EnvironmentOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         found = self.held()
         return answer(request, version=found.version, data=EnvironmentOutput(found).data)
 
@@ -161,8 +169,8 @@ class EnvironmentCloneView(EnvironmentView):
 class EnvironmentKeysView(EnvironmentView):
     @operation("environment_key_list", "List keys of an environment", rows=DoorKeyOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """Newest first, with those that were revoked."""
-        return self.page(keys_of(environment=self.held(self.changes)), DoorKeyOutput, key="-pk")
+        """Newest first, with those that were revoked. 403 for those who may not use environments in its workspace."""
+        return self.page(keys_of(environment=self.entered()), DoorKeyOutput, key="-pk")
 
     @operation(
         "environment_key_create",
@@ -184,7 +192,7 @@ class EnvironmentKeyView(EnvironmentView):
     @operation("environment_key_get", "Get a key of an environment", answer=DoorKeyOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID, door_key: uuid.UUID) -> Response:
         """Its name, beginning, and when it was last used; the key itself is shown only once, when it is created."""
-        found = key_get(environment=self.held(self.changes), key_id=door_key)
+        found = key_get(environment=self.entered(), key_id=door_key)
         return Response(DoorKeyOutput(found).data)
 
     @operation("environment_key_revoke", "Revoke a key of an environment")
@@ -205,9 +213,9 @@ class EnvironmentOperationsView(EnvironmentView):
 class EnvironmentLogView(EnvironmentView):
     @operation("environment_log", "Get the log of an environment", answer=EnvironmentLogOutput)
     def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
-        """The last lines, as they were when somebody asked for them."""
-        found = self.held(self.changes)
-        return Response(EnvironmentLogOutput(_log_of(found)).data)
+        """The last lines, as they were when somebody asked for them. 403 for those who may not use environments in its
+        workspace."""
+        return Response(EnvironmentLogOutput(_log_of(self.entered())).data)
 
     @operation("environment_log_fetch", "Fetch the log of an environment", accepted=EnvironmentLogOutput)
     @idempotent

@@ -72,7 +72,8 @@ class JobsView(JobView):
 class JobDetailView(JobView):
     @operation("job_get", "Get a job", answer=JobOutput)
     def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
-        """`ETag` is its version; send it as If-Match with a change."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         found = self.held()
         return answer(request, version=found.version, data=JobOutput(found).data)
 

@@ -75,7 +75,8 @@ class MachinesView(MachineBaseView):
 class MachineView(MachineBaseView):
     @operation("machine_get", "Get a machine", answer=MachineOutput)
     def get(self, request: Request, project: str, workspace: uuid.UUID, machine: uuid.UUID) -> Response:
-        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         found = self.machine()
         return answer(request, version=found.version, data=MachineOutput(found).data)
 

@@ -116,7 +116,8 @@ class WorkspacesView(WorkspaceView):
 class WorkspaceDetailView(WorkspaceView):
     @operation("workspace_get", "Get a workspace", answer=WorkspaceOutput)
     def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
-        """`ETag` is its version; send it as If-Match with a change, or as If-None-Match to poll cheaply."""
+        """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
+        as If-None-Match to poll cheaply."""
         found = self.held()
         return answer(request, version=found.version, data=WorkspaceOutput(found).data)
 
