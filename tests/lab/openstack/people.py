@@ -99,10 +99,10 @@ def who_leaves_is_out(head: Head, row: Cluster, owner: Actor, carol: Actor, user
 
 
 def the_portal_agrees_with_sacct(head: Head, row: Cluster) -> None:
-    """While no job runs, on what each person's jobs used, to the second."""
-    fields = "--format=user,elapsedraw,alloctres"
+    """While no job runs, on what each person's jobs used, to the second. By itself sacct begins at midnight."""
+    told = ("--starttime=2000-01-01", "--format=user,elapsedraw,alloctres")
     lines = head.lines(
-        "sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2", fields
+        "sacct", "--allusers", "--allocations", "--duplicates", "--noheader", "--parsable2", *told
     )
     wanted: dict[str, int] = {}
     for user, seconds, resources in (line.split("|") for line in lines):
