@@ -27,9 +27,10 @@ def queue(workspace_id: str) -> int:
 
 @shared_task(name="jobs.sweep")
 def sweep() -> int:
-    """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere. Deletes what is left
-    of workspaces."""
-    left_delete()
+    """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere. Then deletes what is
+    left of workspaces, which holds up none of it."""
     for workspace_id in waiting().order_by().values_list("workspace", flat=True).distinct():
         queue_poke(workspace_id)
-    return claims.due_poke(Job, JOB.task)
+    started = claims.due_poke(Job, JOB.task)
+    left_delete()
+    return started
