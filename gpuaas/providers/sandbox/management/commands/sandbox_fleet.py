@@ -18,6 +18,8 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, site: str, **_options: Any) -> None:
         found = SandboxSite.objects.filter(slug=site).first()
         if found is None:
-            raise CommandError(f"there is no sandbox site {site} that has been probed: add it under Sites first")
+            raise CommandError(
+                f"there is no sandbox site {site} that has been probed: add it under Sites first"
+            )
         nodes = fleet_seed(found.site_id).nodes.all()
         self.stdout.write(f"{site}: {len(nodes)} nodes, {sum(node.capacity for node in nodes)} GPUs")
