@@ -107,4 +107,5 @@ def test_the_one_who_is_trusted_is_the_proxy_and_only_it_and_the_door_are_reache
     )
     assert ip_address(address) in ip_network(network["subnet"])
     assert address != network["gateway"]
+    assert ip_address(address) not in ip_network(network["ip_range"]), "another container may start first"
     assert [name for name, service in services.items() if "ports" in service] == ["proxy", "door"]
