@@ -92,6 +92,7 @@ def test_no_secret_stands_in_it_and_every_variable_is_one_that_the_portal_reads(
     assert (given | example) - {
         "DATABASE_PASSWORD",
         "PORTAL_HOST",
+        "PORTAL_TLS",
         "COMPOSE_PROFILES",
     } <= variables_that_are_read()
     required = {"GPUAAS_SECRET_KEY", "GPUAAS_ENCRYPTION_KEYS", "GPUAAS_ALLOWED_HOSTS", "GPUAAS_PUBLIC_URL"}

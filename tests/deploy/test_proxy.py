@@ -1,5 +1,6 @@
 """The proxy of the compose file, by its very Caddyfile: TLS, and nobody refused while web is replaced."""
 
+import json
 import os
 import shutil
 import ssl
@@ -129,6 +130,20 @@ def test_nobody_is_refused_while_web_is_replaced(proxy: Any, web: Web) -> None:
         for each in askers:
             each.join()
     assert set(seen) == {200}
+
+
+@pytest.mark.parametrize(
+    ("line", "chosen"), [("", []), ("tls /data/portal.pem /data/portal.key", ["/data/portal.pem"])]
+)
+def test_the_certificate_is_the_one_that_is_named(caddy: Path, line: str, chosen: list[str]) -> None:
+    adapted = subprocess.run(
+        [caddy, "adapt", "--adapter", "caddyfile", "--config", ROOT / "deploy/compose/Caddyfile"],
+        env={**os.environ, "PORTAL_HOST": "gpu.example.org", "PORTAL_TLS": line},
+        capture_output=True,
+        check=True,
+    )
+    loaded = json.loads(adapted.stdout)["apps"].get("tls", {}).get("certificates", {}).get("load_files", [])
+    assert [each["certificate"] for each in loaded] == chosen
 
 
 def reaches(seen: list[object], most: int) -> bool:

@@ -21,5 +21,4 @@ class Command(BaseCommand):
             raise CommandError(
                 f"there is no sandbox site {site} that has been probed: add it under Sites first"
             )
-        nodes = fleet_seed(found.site_id).nodes.all()
-        self.stdout.write(f"{site}: {len(nodes)} nodes, {sum(node.capacity for node in nodes)} GPUs")
+        self.stdout.write(f"{site} has {fleet_seed(found.site_id).nodes.count()} nodes")
