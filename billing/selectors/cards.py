@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine
 from gpuaas.core import clock
@@ -92,6 +92,13 @@ def prices_of(*, card: RateCard, at: datetime) -> QuerySet[Rate]:
         .prefetch_related("tiers")
         .order_by(F("flavor__slug").asc(nulls_last=True), "meter", "price_class")
     )
+
+
+def prices_followed(*, card: RateCard) -> QuerySet[Rate]:
+    """The list that the next version follows: the newest announced one, else the one in force. Three queries."""
+    now = clock.now()
+    announced = card.versions.filter(valid_from__gt=now).aggregate(last=Max("valid_from"))["last"]
+    return prices_of(card=card, at=announced or now)
 
 
 def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:

@@ -97,6 +97,26 @@ def test_a_version_begins_after_the_newest(draft: RateDraft, as_olga: Actor) -> 
     )
 
 
+def test_the_next_draft_keeps_what_is_announced(
+    draft: RateDraft, as_olga: Actor, h100: Flavor, l40s: Flavor
+) -> None:
+    services.rate_draft_line_remove(actor=as_olga, draft=draft, line=draft.lines.get(flavor=l40s))
+    services.rate_draft_publish(actor=as_olga, draft=draft, valid_from=LATER)
+    following = services.rate_draft_open(actor=as_olga)
+    services.rate_draft_line_set(
+        actor=as_olga, draft=following, flavor=None, meter="vcpu_held", terms=LineTerms("0.01")
+    )
+    version = services.rate_draft_publish(
+        actor=as_olga, draft=following, valid_from=LATER + timedelta(days=1)
+    )
+    assert [rate.meter for rate in version.rates.all()] == ["vcpu_held"]
+    paid = selectors.prices_at(at=version.valid_from)
+    assert {key: str(price.per_hour) for key, price in paid.items()} == {
+        (h100.pk, Meter.GPU_HELD): "3.00",
+        (None, Meter.VCPU_HELD): "0.01",
+    }
+
+
 @pytest.mark.parametrize(
     ("terms", "field"),
     [
