@@ -112,8 +112,10 @@ def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:
 
 
 def rates_beside(*, draft: RateDraft) -> QuerySet[Rate]:
-    """Prices of the card that were set since the draft was created, newest first: publishing it would undo them."""
+    """Prices of the card that were set since the draft was created, newest first: publishing it would undo them. What is over, such
+    as a write-off of usage, stays as it is."""
     rows = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at)
+    rows = rows.exclude(valid_to__lte=clock.now())
     return rows.select_related("flavor").order_by("-created_at")
 
 

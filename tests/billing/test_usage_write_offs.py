@@ -9,7 +9,13 @@ from django.test import Client
 from billing.models import Invoice, Rate, UsageWriteOff
 from billing.rating import LineStatus
 from billing.selectors import statement
-from billing.services import rate_set
+from billing.services import (
+    LineTerms,
+    rate_draft_line_set,
+    rate_draft_open,
+    rate_draft_publish,
+    rate_set,
+)
 from billing.services.usage_write_offs import usage_write_off, usage_write_off_take_back
 from billing.states import CloseState
 from gpuaas.catalog.models import Flavor, StorageClass
@@ -137,6 +143,14 @@ def test_what_another_price_pays_for_is_not_written_off(
     assert list(refused.value.fields) == ["meter"]
     after = {(line.meter, line.status, line.amount) for line in statement(actor=as_olga, month=OCTOBER).lines}
     assert after == before
+
+
+def test_a_draft_of_prices_can_be_published_after_it(ran: Workspace, as_olga: Actor, h100: Flavor) -> None:
+    draft = rate_draft_open(actor=as_olga)
+    rate_draft_line_set(actor=as_olga, draft=draft, flavor=h100, meter="gpu_held", terms=LineTerms("3"))
+    written_off(as_olga)
+    rate_draft_publish(actor=as_olga, draft=draft)
+    assert amounts(as_olga) == [(LineStatus.BILLED, "0.00")]
 
 
 def test_what_is_held_is_not_written_off_where_its_use_has_a_price(
