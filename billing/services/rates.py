@@ -24,6 +24,8 @@ from tenants.selectors import platform_require
 
 SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD})
 GPU_METERS = frozenset(Meter) - SHARED
+# both count the same devices of a flavor: a price of the one pays for what has none by the other (rating.md, section 6)
+TOLD_TWICE = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
 
 
 def rate_set(
@@ -51,8 +53,11 @@ def rate_set(
     with transaction.atomic():
         card = rate_card_ensure(currency)
         ware = {"flavor": flavor, "resource_name": resource}
-        rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
+        beside = Rate.objects.filter(card=card, **ware, price_class=price_class)
+        rows = beside.filter(meter=known)
         rated = rows | _plain_storage(card) if storage_slug(resource) else rows
+        if flavor is not None and known in TOLD_TWICE:
+            rated = beside.filter(meter__in=TOLD_TWICE)
         _past_require_unrated(rated, flavor=flavor, resource=resource, meter=known, start=start, now=now)
         before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
         old = {"price": str(price_of(before.price_micro))} if before else None

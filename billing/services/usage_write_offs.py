@@ -8,7 +8,7 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, UsageWriteOff
 from billing.months import Span, month_span
-from billing.services.rates import SHARED, is_used, meter_require, rate_card_ensure, version_at
+from billing.services.rates import SHARED, TOLD_TWICE, is_used, meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
@@ -74,7 +74,7 @@ def _is_included(meter: Meter, flavor: Flavor | None) -> bool:
 
 def _paying(meter: Meter) -> tuple[Meter, ...]:
     """The meters whose prices pay for it: of what is held also that of what runs."""
-    return (Meter.GPU_HELD, Meter.GPU_ALLOCATED) if meter is Meter.GPU_HELD else (meter,)
+    return TOLD_TWICE if meter is Meter.GPU_HELD else (meter,)
 
 
 def _free(made: UsageWriteOff, actor: Actor, price_class: str, first: datetime, last: datetime) -> None:
