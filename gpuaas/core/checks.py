@@ -68,7 +68,13 @@ def production_hosts(app_configs: Sequence[Any] | None, **kwargs: Any) -> list[C
 
 def _keys() -> list[Error]:
     if not settings.ENCRYPTION_KEYS:
-        return [_unsafe("GPUAAS_ENCRYPTION_KEYS is empty", "create one with `manage.py encryption_key`", 6)]
+        return [
+            _unsafe(
+                "GPUAAS_ENCRYPTION_KEYS is empty",
+                "create one with `openssl rand -base64 32 | tr '+/' '-_'`",
+                6,
+            )
+        ]
     try:
         for key in settings.ENCRYPTION_KEYS:
             Fernet(key)

@@ -65,6 +65,8 @@ def test_no_process_starts_before_the_tables_are_there() -> None:
     assert services["migrate"]["depends_on"] == {"database": {"condition": "service_healthy"}}
     assert services["migrate"]["restart"] == "no"
     assert all(services[name]["healthcheck"]["test"] for name in ("database", "broker", "web"))
+    # while it makes the database, the image runs a server that only its own socket reaches
+    assert "--host" in services["database"]["healthcheck"]["test"]
 
 
 def test_the_portal_runs_read_only_and_without_rights() -> None:

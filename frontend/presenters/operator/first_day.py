@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from billing.models import Rate
@@ -32,7 +33,7 @@ def first_day(sites: Sequence[SiteShown]) -> tuple[FirstStep, ...]:
     """
     if Workspace.objects.exists():
         return ()
-    limit = Limit.objects.filter(project__isnull=False).exclude(hard=0).exists()
+    limit = _limited()
     priced = Rate.objects.filter(flavor__state=OfferState.ACTIVE).exists()
     ready = any(row.site.preflight_at and row.site.takes_new for row in sites)
     if limit and priced and ready:
@@ -44,6 +45,13 @@ def first_day(sites: Sequence[SiteShown]) -> tuple[FirstStep, ...]:
         *_supply(sites, ready=ready, offered=offered, priced=priced),
         *_demand(organization, project=project, limit=limit),
     )
+
+
+def _limited() -> bool:
+    """Whether a project may hold GPUs, and its organization too: both limits hold."""
+    gpus = Limit.objects.filter(resource__startswith="gpu:").exclude(hard=0)
+    above = gpus.filter(organization=OuterRef("project__organization"), resource=OuterRef("resource"))
+    return gpus.filter(Exists(above), project__isnull=False).exists()
 
 
 def _supply(
@@ -103,9 +111,11 @@ def _demand(
             "Projects",
         ),
         FirstStep(
-            "Set the limits of the project",
+            "Set limits of the organization and the project",
             limit,
-            "A project has a limit." if limit else "Without a limit a project can hold nothing.",
+            "A project and its organization have limits."
+            if limit
+            else "Both need limits of GPUs, vCPU, memory and storage: without one nothing can be held.",
             reverse("frontend:operator_limits"),
             "Limits",
         ),

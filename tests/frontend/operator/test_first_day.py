@@ -55,5 +55,7 @@ def test_the_first_day_is_led_step_by_step(olga_at: Client) -> None:
     assert steps(olga_at)[4] == ("to do", reverse("frontend:operator_organization", args=["newco"]))
     project: Project = ProjectFactory.create(organization=organization)
     assert done(olga_at) == 5
+    limits_give(project, organization=False)
+    assert done(olga_at) == 5, "the organization can hold nothing yet"
     limits_give(project, {"gpu:h100-sxm-80gb": 8})
     assert steps(olga_at) == []
