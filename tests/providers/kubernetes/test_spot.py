@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("own-lab")
 SHARED = "nvidia.com/gpu.shared"
 ALL = GpuAmount(SHARED, 16, {"gpuaas.io/pool": "l40s-shared"})  # of the only node of its pool
 NOTICE = 20
-FIRST = {"priorityClassName": names.SPOT, "terminationGracePeriodSeconds": NOTICE}
+FIRST: dict[str, Any] = {"priorityClassName": names.SPOT, "terminationGracePeriodSeconds": NOTICE}
 
 
 def test_only_in_a_spot_workspace_a_job_says_so() -> None:
