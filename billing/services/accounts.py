@@ -65,7 +65,7 @@ def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
 @transaction.atomic
 def account_update(*, actor: Actor, organization: Organization, terms: AccountTerms) -> BillingAccount:
     """Sets all terms at once. Raises Invalid on `currency` after the first invoice or while there is money or a budget in
-    the other one, on `tax_rate` outside 0 to 100 %."""
+    the other one, on `tax_rate` outside 0 to 100 percent."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:

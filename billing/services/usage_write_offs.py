@@ -8,7 +8,7 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, UsageWriteOff
 from billing.months import Span, month_span
-from billing.services.rates import SHARED, TOLD_TWICE, is_used, meter_require, rate_card_ensure, version_at
+from billing.services.rates import SHARED, is_used, meter_require, rate_card_ensure, rates_paying, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
@@ -38,17 +38,13 @@ def usage_write_off(
     on `reason`.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known, why = meter_require(meter, flavor, resource), _why(reason)
-    if _is_included(known, flavor):
-        raise Invalid.field(
-            "meter", f"{known.label} without a price is part of another price; there is nothing to write off"
-        )
+    known, why = _unpaid(meter_require(meter, flavor, resource), flavor), _why(reason)
     span = _over(month)
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card = _card_lock(currency or settings.CURRENCY)
         ware = {"flavor": flavor, "resource_name": resource}
-        rates = Rate.objects.filter(card=card, **ware, price_class=price_class, meter__in=_paying(known))
+        rates = rates_paying(card=card, flavor=flavor, resource=resource, meter=known)
         gaps = [
             gap
             for gap in _gaps(rates.order_by("valid_from"), span.starts_at, span.ends_at)
@@ -65,16 +61,14 @@ def usage_write_off(
     return made
 
 
-def _is_included(meter: Meter, flavor: Flavor | None) -> bool:
-    """Whether usage that has no price is paid for by another price (rating.md, section 6), and so is never in quarantine."""
-    if meter in SHARED:
-        return True
-    return flavor is not None and not flavor.is_lent and meter not in (Meter.GPU_HELD, Meter.GPU_IDLE)
-
-
-def _paying(meter: Meter) -> tuple[Meter, ...]:
-    """The meters whose prices pay for it: of what is held also that of what runs."""
-    return TOLD_TWICE if meter is Meter.GPU_HELD else (meter,)
+def _unpaid(meter: Meter, flavor: Flavor | None) -> Meter:
+    """A meter whose usage waits for a price where it has none: all else is then part of another price (rating.md, section 6)."""
+    used = flavor is not None and not flavor.is_lent and meter not in (Meter.GPU_HELD, Meter.GPU_IDLE)
+    if used or meter in SHARED:
+        raise Invalid.field(
+            "meter", f"{meter.label} without a price is part of another price; there is nothing to write off"
+        )
+    return meter
 
 
 def _free(made: UsageWriteOff, actor: Actor, price_class: str, first: datetime, last: datetime) -> None:
