@@ -106,6 +106,7 @@ job_patterns: list[URLPattern] = [
     path("rerun/", jobs.rerun, name="job_rerun"),
     path("retry/", jobs.retry, name="job_retry"),
     path("follow/", jobs.follow, name="job_follow"),
+    path("priority/", jobs.prioritize, name="job_prioritize"),
     path("delete/", jobs.delete, name="job_delete"),
     path("template/", job_templates.of_job, name="job_template_of"),
 ]

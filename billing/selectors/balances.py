@@ -18,6 +18,10 @@ from tenants.actors import Actor
 from tenants.models import Organization
 from tenants.roles import Permission
 
+# of the postings of a document and its notes
+LEFT = Sum("amount_minor", filter=Q(account=Account.RECEIVABLE), default=0)
+WRITTEN = Sum("amount_minor", filter=Q(account=Account.WRITE_OFF), default=0)
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -55,7 +59,7 @@ def billing_require(*, actor: Actor, organization: Organization) -> None:
 def balance_of(
     *, actor: Actor, organization: Organization, currency: str, now: datetime | None = None
 ) -> Balance:
-    """Three queries at most."""
+    """Three queries at most, and one more where something was written off."""
     billing_require(actor=actor, organization=organization)
     sums = _sums(organization, currency)
     granted = (
@@ -66,7 +70,7 @@ def balance_of(
     )
     return Balance(
         currency=currency,
-        owed=amount_of(sums.get(Account.RECEIVABLE, 0), currency),
+        owed=amount_of(_owed(organization, currency, sums), currency),
         prepaid=amount_of(-sums.get(Account.PREPAID, 0), currency),
         credit=amount_of(-sums.get(Account.CREDIT, 0), currency),
         granted=amount_of(granted, currency),
@@ -83,6 +87,17 @@ def payable_left(*, organization: Organization, currency: str) -> int:
 def _payable(sums: Mapping[str, int]) -> int:
     unused = -sums.get(Account.PREPAID, 0) - sums.get(Account.CREDIT, 0)
     return max(min(unused, sums.get(Account.CASH, 0)), 0)
+
+
+def _owed(organization: Organization, currency: str, sums: Mapping[str, int]) -> int:
+    """One query where something was written off."""
+    owed = sums.get(Account.RECEIVABLE, 0)
+    if not sums.get(Account.WRITE_OFF):
+        return owed
+    rows = LedgerPosting.objects.filter(entry__organization=organization, entry__currency=currency)
+    rows = rows.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice")).order_by()
+    found = rows.values("of").annotate(left=LEFT, written=WRITTEN).filter(left__lt=0, written__gt=0)
+    return owed + sum(_in_vain(left, written) for left, written in found.values_list("left", "written"))
 
 
 def _sums(organization: Organization, currency: str) -> dict[str, int]:
@@ -133,9 +148,16 @@ def write_offs_for(*, actor: Actor, invoice: Invoice) -> QuerySet[LedgerEntry]:
 
 def invoices_open(*, invoices: Sequence[uuid.UUID]) -> dict[uuid.UUID, int]:
     """The open amount of each invoice after its notes, payments, grants and write-offs. One query."""
-    rows = LedgerPosting.objects.filter(account=Account.RECEIVABLE).order_by()
-    rows = rows.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice"))
-    return dict(rows.filter(of__in=list(invoices)).values_list("of").annotate(sum=Sum("amount_minor")))
+    rows = LedgerPosting.objects.annotate(of=Coalesce("entry__invoice__corrects", "entry__invoice"))
+    found = (
+        rows.filter(of__in=list(invoices)).order_by().values_list("of").annotate(left=LEFT, written=WRITTEN)
+    )
+    return {pk: left + _in_vain(left, written) for pk, left, written in found}
+
+
+def _in_vain(left: int, written: int) -> int:
+    """What was written off and is then credited, too: nobody has paid it, so it is not in the organization's favor."""
+    return min(written, max(-left, 0))
 
 
 def documents_due(*, organizations: Sequence[uuid.UUID]) -> list[tuple[Invoice, int]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine
 from gpuaas.core import clock
@@ -94,6 +94,13 @@ def prices_of(*, card: RateCard, at: datetime) -> QuerySet[Rate]:
     )
 
 
+def prices_followed(*, card: RateCard) -> QuerySet[Rate]:
+    """The list that the next version follows: the newest announced one, else the one in force. Three queries."""
+    now = clock.now()
+    announced = card.versions.filter(valid_from__gt=now).aggregate(last=Max("valid_from"))["last"]
+    return prices_of(card=card, at=announced or now)
+
+
 def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:
     """Open or published; discarded drafts are deleted."""
     platform_require(actor=actor)
@@ -105,8 +112,10 @@ def draft_get(*, actor: Actor, draft_id: uuid.UUID) -> RateDraft:
 
 
 def rates_beside(*, draft: RateDraft) -> QuerySet[Rate]:
-    """Prices of the card that were set since the draft was created, newest first: publishing it would undo them."""
+    """Prices of the card that were set since the draft was created, newest first: publishing it would undo them. What is over, such
+    as a write-off of usage, stays as it is."""
     rows = Rate.objects.filter(card=draft.card_id, created_at__gt=draft.created_at)
+    rows = rows.exclude(valid_to__lte=clock.now())
     return rows.select_related("flavor").order_by("-created_at")
 
 

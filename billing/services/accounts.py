@@ -8,8 +8,9 @@ from decimal import Decimal
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Sum
 
-from billing.models import BillingAccount, ProjectCostCenter
+from billing.models import BillingAccount, Budget, LedgerPosting, Measure, ProjectCostCenter
 from billing.money import currency_parse
 from billing.services.discounts import basis_points_parse
 from gpuaas.core.errors import Invalid
@@ -44,6 +45,12 @@ def account_ensure(*, organization: Organization) -> BillingAccount:
     return account
 
 
+def account_lock(*, organization: Organization) -> BillingAccount:
+    """As `account_ensure`, locked, and as it is once others have changed it."""
+    account_ensure(organization=organization)
+    return BillingAccount.objects.select_for_update().get(organization=organization)
+
+
 def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
     """Accounts of those that have none, in the portal's currency, which their first invoice fixes."""
     known = BillingAccount.objects.in_bulk(list(organizations))
@@ -57,8 +64,8 @@ def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
 
 @transaction.atomic
 def account_update(*, actor: Actor, organization: Organization, terms: AccountTerms) -> BillingAccount:
-    """Sets all terms at once. Raises Invalid on `currency` after the first invoice, on `tax_rate` outside 0 to 100
-    %."""
+    """Sets all terms at once. Raises Invalid on `currency` after the first invoice or while there is money or a budget in
+    the other one, on `tax_rate` outside 0 to 100 percent."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:
@@ -66,14 +73,9 @@ def account_update(*, actor: Actor, organization: Organization, terms: AccountTe
     for name, most in LONGEST.items():
         if len(getattr(terms, name).strip()) > most:
             raise Invalid.field(name, f"write at most {most} characters")
-    account_ensure(organization=organization)
-    account = BillingAccount.objects.select_for_update().get(organization=organization)
-    if account.currency != currency and account.currency_fixed_at is not None:
-        raise Invalid.field(
-            "currency",
-            f"this organization has had invoices in {account.currency} since "
-            f"{account.currency_fixed_at:%Y-%m-%d}; its currency can no longer change",
-        )
+    account = account_lock(organization=organization)
+    if account.currency != currency:
+        _currency_require_free(account)
     before = _shown(account)
     account.currency, account.tax_rate_bp = currency, terms.tax_rate_bp
     account.tax_label, account.address = terms.tax_label.strip(), terms.address.strip()
@@ -88,6 +90,34 @@ def account_update(*, actor: Actor, organization: Organization, terms: AccountTe
         after=_shown(account),
     )
     return account
+
+
+def _currency_require_free(account: BillingAccount) -> None:
+    """Nothing would pay from money in a currency that the organization no longer has, and budgets are in minor units."""
+    old = account.currency
+    if account.currency_fixed_at is not None:
+        raise Invalid.field(
+            "currency",
+            f"this organization has had invoices in {old} since "
+            f"{account.currency_fixed_at:%Y-%m-%d}; its currency can no longer change",
+        )
+    postings = LedgerPosting.objects.filter(entry__organization=account.organization_id, entry__currency=old)
+    sums = postings.order_by().values_list("account").annotate(sum=Sum("amount_minor"))
+    if sums.exclude(sum=0).exists():
+        raise Invalid.field(
+            "currency",
+            f"this organization has payments or grants in {old}, which pay for nothing in another currency; reverse "
+            "or pay them out first",
+        )
+    budgets = Budget.objects.filter(
+        organization=account.organization_id, measure=Measure.MONEY, ended_at__isnull=True
+    )
+    if named := ", ".join(budgets.values_list("name", flat=True)[:3]):
+        raise Invalid.field(
+            "currency",
+            f"this organization has budgets in {old} ({named}), whose amounts mean nothing in another currency; remove "
+            "them first",
+        )
 
 
 def tax_rate_parse(value: Decimal | str) -> int:

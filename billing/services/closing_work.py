@@ -1,7 +1,7 @@
 """The work of a close, batch after batch of organizations, in one transaction of its caller: all or nothing."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -11,11 +11,13 @@ from billing import issuing
 from billing.models import BillingAccount, MonthClose
 from billing.months import month_next
 from billing.rating import OBSERVED
-from billing.selectors.checklist import checks_require, month_checks, quarantine_check, silent_sites
+from billing.selectors.accounts import currencies_of
+from billing.selectors.checklist import SHOWN, checks_require, month_checks, quarantine_check, silent_sites
 from billing.selectors.parties import parties_of
 from billing.services.accounts import accounts_make
 from billing.services.settling import accounts_lock, documents_settle
 from billing.states import CloseState, InvoiceKind
+from gpuaas.core.errors import Invalid
 from gpuaas.metering.final import month_final
 
 # told after each batch: step, organizations done, organizations in all
@@ -25,7 +27,7 @@ SETTLED_AT_ONCE = 500
 
 @dataclass
 class Close:
-    """The results of a close so far."""
+    """The results of a close so far. currencies: in which the organizations of the batch were rated."""
 
     row: MonthClose
     now: datetime
@@ -34,6 +36,7 @@ class Close:
     billed: list[uuid.UUID] = field(default_factory=list)
     unpriced_lines: int = 0
     unpriced_projects: set[str] = field(default_factory=set)
+    currencies: dict[uuid.UUID, str] = field(default_factory=dict)
 
     @property
     def month(self) -> date:
@@ -82,6 +85,7 @@ def final_work(*, month: date, now: datetime) -> int:
 def _rate(work: Close, batch: issuing.Batch) -> None:
     """Writes the batch's usage as lines and their shares to the tables of the close."""
     issuing.tables_clear()
+    work.currencies = currencies_of(organizations=batch.organizations)
     cells = sum(
         issuing.cells_write(month=month, projects=projects, now=work.now)
         for month, projects in batch.projects.items()
@@ -107,13 +111,26 @@ def _issue(work: Close) -> None:
         return
     organizations = [pk for pk, _ in found]
     numbers = _numbers(work, below_zero=sum(below for _, below in found), total=len(found))
-    # then: whose currency is fixed cannot get another one while this is written
+    # then: whose currency is fixed cannot get another one while this is written; without its row there would be nothing to
+    # lock, and a payment of this moment could miss the document
+    accounts_make(organizations, now=work.now)
     accounts = BillingAccount.objects.filter(organization__in=organizations, currency_fixed_at__isnull=True)
     accounts.update(currency_fixed_at=work.now)
-    issuing.parties_write(parties_of(organizations=organizations))
+    parties = parties_of(organizations=organizations)
+    _currencies_require(work, parties)
+    issuing.parties_write(parties)
     issuing.sql_run("close_invoices", {"month": work.month, **numbers})
     work.documents += issuing.documents_write(now=work.now, by=work.row.requested_by, steps=work.steps)
     work.billed += organizations
+
+
+def _currencies_require(work: Close, parties: Sequence[issuing.Party]) -> None:
+    changed = [row.slug for row in parties if row.currency != work.currencies[row.organization_id]]
+    if changed:
+        raise Invalid.field(
+            "month",
+            f"the currency of {', '.join(changed[:SHOWN])} was changed while its usage was rated; close the month again",
+        )
 
 
 def _numbers(work: Close, *, below_zero: int, total: int) -> dict[str, object]:
@@ -127,9 +144,8 @@ def _numbers(work: Close, *, below_zero: int, total: int) -> dict[str, object]:
 
 
 def _settle(work: Close) -> None:
-    """Comes last, because balances are locked from here on: an incoming payment waits only for this part."""
-    # without its row there would be nothing to lock, and a payment of this moment could miss the document
-    accounts_make(work.billed, now=work.now)
+    """Comes last, because balances are locked from here on: an incoming payment waits only for this part, but where the
+    first invoice is written from then on."""
     accounts_lock(work.billed)
     for first in range(0, len(work.documents), SETTLED_AT_ONCE):
         invoices = work.documents[first : first + SETTLED_AT_ONCE]

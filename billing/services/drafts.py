@@ -9,7 +9,15 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
 from billing.money import currency_parse, price_of, price_parse
-from billing.selectors.cards import TERMS, draft_fingerprint, key_of, prices_of, rates_beside, terms_of
+from billing.selectors.cards import (
+    TERMS,
+    draft_fingerprint,
+    key_of,
+    prices_followed,
+    prices_of,
+    rates_beside,
+    terms_of,
+)
 from billing.services.rates import card_named, meter_require, rate_card_ensure, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
@@ -56,14 +64,15 @@ def rate_card_make(*, actor: Actor, currency: str, organization: Organization | 
 
 @transaction.atomic
 def rate_draft_open(*, actor: Actor, card: RateCard | None = None) -> RateDraft:
-    """The open draft of a card (default: the standard one); creates it with all prices in force if there is none."""
+    """The open draft of a card (default: the standard one). If there is none, creates it with all prices in force, or with
+    those of the newest announced version, which it would otherwise undo."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     held = rate_card_ensure() if card is None else RateCard.objects.select_for_update().get(pk=card.pk)
     known = RateDraft.objects.filter(card=held, published=None).first()
     if known is not None:
         return known
     draft = RateDraft.objects.create(card=held, created_by=actor.name)
-    for rate in prices_of(card=held, at=clock.now()):
+    for rate in prices_followed(card=held):
         terms = {name: getattr(rate, name) for name in TERMS}
         RateDraftLine.objects.create(
             draft=draft,

@@ -12,7 +12,7 @@ from billing.models import Grant, Invoice
 from billing.money import amount_of, decimal_read, minor_places
 from billing.months import LAST_YEAR
 from billing.selectors.balances import credits_left, invoices_open, payable_left
-from billing.services.accounts import account_ensure
+from billing.services.accounts import account_ensure, account_lock
 from billing.services.settling import accounts_lock, open_pay
 from billing.states import Account, EntryKind
 from gpuaas.catalog.models import GpuType
@@ -55,8 +55,7 @@ def grant_give(
     now, text = clock.now(), note.strip()
     types = _grant_require(expires_at, now, text, gpu_types)
     with transaction.atomic():
-        account = account_ensure(organization=organization)
-        accounts_lock([organization.pk])
+        account = account_lock(organization=organization)
         minor = amount_parse(amount, account.currency)
         grant = Grant.objects.create(
             organization=organization,
@@ -123,8 +122,7 @@ def payment_record(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now, said = clock.now(), note.strip()[:200]
     with transaction.atomic():
-        account = account_ensure(organization=organization)
-        accounts_lock([organization.pk])
+        account = account_lock(organization=organization)
         minor = amount_parse(amount, account.currency)
         amounts = {Account.CASH: minor, Account.PREPAID: -minor}
         text = said or "payment received"
@@ -149,8 +147,7 @@ def payout_record(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now, said = clock.now(), note.strip()[:200] or "paid out"
     with transaction.atomic():
-        account = account_ensure(organization=organization)
-        accounts_lock([organization.pk])
+        account = account_lock(organization=organization)
         open_pay(organizations=[organization.pk], now=now, by=actor.name)
         currency, minor = account.currency, amount_parse(amount, account.currency)
         payable = payable_left(organization=organization, currency=currency)

@@ -24,6 +24,7 @@ from tenants.selectors import platform_require
 
 SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD})
 GPU_METERS = frozenset(Meter) - SHARED
+TOLD_TWICE = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
 
 
 def rate_set(
@@ -52,7 +53,7 @@ def rate_set(
         card = rate_card_ensure(currency)
         ware = {"flavor": flavor, "resource_name": resource}
         rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
-        rated = rows | _plain_storage(card) if storage_slug(resource) else rows
+        rated = rates_paying(card=card, flavor=flavor, resource=resource, meter=known)
         _past_require_unrated(rated, flavor=flavor, resource=resource, meter=known, start=start, now=now)
         before = rows.filter(valid_from__lte=start).exclude(valid_to__lte=start).first()
         old = {"price": str(price_of(before.price_micro))} if before else None
@@ -68,9 +69,14 @@ def rate_set(
     return rate
 
 
-def _plain_storage(card: RateCard) -> QuerySet[Rate]:
-    """What a storage class costs while it has no price of its own."""
-    return Rate.objects.filter(card=card, flavor=None, resource_name="", meter=Meter.STORAGE_HELD)
+def rates_paying(*, card: RateCard, flavor: Flavor | None, resource: str, meter: Meter) -> QuerySet[Rate]:
+    """The prices of a card that pay for such usage (rating.md, section 6): its own; of GPUs of a flavor that of held and used ones,
+    which are the same devices; of a storage class that of plain storage, while it has none of its own."""
+    meters = TOLD_TWICE if flavor is not None and meter in TOLD_TWICE else (meter,)
+    price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
+    rows = Rate.objects.filter(card=card, meter__in=meters, price_class=price_class)
+    own = rows.filter(flavor=flavor, resource_name=resource)
+    return own | rows.filter(flavor=None, resource_name="") if storage_slug(resource) else own
 
 
 def rate_card_ensure(currency: str = "") -> RateCard:

@@ -14,6 +14,7 @@ from django.db.models.functions import Greatest
 
 from billing.models import KeptMonth, MonthClose, Rate
 from billing.months import month_next, month_of, month_span
+from billing.selectors.checklist import month_first
 from billing.services.closing_work import final_work
 from billing.states import CloseState
 from gpuaas.core import clock
@@ -84,7 +85,7 @@ def _obstacle(month: date, now: datetime) -> str:
     if not closed.filter(month=month).exists():
         return "it is not closed"
     last = month_final()
-    following = month_next(last) if last else closed.order_by("month").values_list("month", flat=True)[0]
+    following = month_next(last) if last else month_first() or month
     if month != following:
         return f"{following:%B %Y} comes first"
     if MonthClose.objects.filter(state=CloseState.REQUESTED).exists():

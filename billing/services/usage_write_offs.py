@@ -8,7 +8,7 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, UsageWriteOff
 from billing.months import Span, month_span
-from billing.services.rates import is_used, meter_require, rate_card_ensure, version_at
+from billing.services.rates import SHARED, is_used, meter_require, rate_card_ensure, rates_paying, version_at
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
@@ -38,13 +38,13 @@ def usage_write_off(
     on `reason`.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known, why = meter_require(meter, flavor, resource), _why(reason)
+    known, why = _unpaid(meter_require(meter, flavor, resource), flavor), _why(reason)
     span = _over(month)
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card = _card_lock(currency or settings.CURRENCY)
-        ware = {"flavor": flavor, "resource_name": resource, "meter": known}
-        rates = Rate.objects.filter(card=card, **ware, price_class=price_class)
+        ware = {"flavor": flavor, "resource_name": resource}
+        rates = rates_paying(card=card, flavor=flavor, resource=resource, meter=known)
         gaps = [
             gap
             for gap in _gaps(rates.order_by("valid_from"), span.starts_at, span.ends_at)
@@ -53,12 +53,22 @@ def usage_write_off(
         if not gaps:
             raise Invalid.field("meter", f"no usage of this in {month:%B %Y} is without a price")
         made = UsageWriteOff.objects.create(
-            card=card, month=span.day, **ware, reason=why, created_by=actor.name
+            card=card, month=span.day, **ware, meter=known, reason=why, created_by=actor.name
         )
         for first, last in gaps:
             _free(made, actor, price_class, first, last)
         audit_record(actor=actor, action="usage.write_off", target=made, after=_told(made))
     return made
+
+
+def _unpaid(meter: Meter, flavor: Flavor | None) -> Meter:
+    """A meter whose usage waits for a price where it has none: all else is then part of another price (rating.md, section 6)."""
+    used = flavor is not None and not flavor.is_lent and meter not in (Meter.GPU_HELD, Meter.GPU_IDLE)
+    if used or meter in SHARED:
+        raise Invalid.field(
+            "meter", f"{meter.label} without a price is part of another price; there is nothing to write off"
+        )
+    return meter
 
 
 def _free(made: UsageWriteOff, actor: Actor, price_class: str, first: datetime, last: datetime) -> None:

@@ -12,7 +12,7 @@ from frontend.forms.inside import InsideForm, whole
 from gpuaas.jobs.document import USUALLY, order_of
 from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
-from gpuaas.jobs.states import Way
+from gpuaas.jobs.states import Priority, Way
 from gpuaas.jobs.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST
 from gpuaas.workspaces.room import LABELS, MOST
 
@@ -135,6 +135,12 @@ class JobForm(InsideForm):
         RETRIES_MOST,
         initial=USUAL["retries"],
         help_text="How often it is started anew after it failed. Tasks that do not run together have these each.",
+    )
+    priority = forms.ChoiceField(
+        label="Priority",
+        choices=Priority.choices,
+        initial=USUAL["priority"],
+        help_text="Jobs of a higher priority leave the queue of the workspace first.",
     )
     tasks = whole(
         "Tasks",

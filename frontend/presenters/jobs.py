@@ -14,6 +14,7 @@ from frontend.presenters import held, inside
 from frontend.presenters.machines import may_run
 from gpuaas.core.looks import Tone
 from gpuaas.jobs.models import Job, JobLog, TaskLog
+from gpuaas.jobs.outlook import starts_by
 from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
@@ -25,7 +26,7 @@ from tenants.roles import Permission
 
 S = JobState
 UNITS = (("GiB", 30), ("MiB", 20), ("KiB", 10))
-DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow")
+DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,
@@ -42,6 +43,7 @@ FOLLOWED = frozenset({TaskState.WAITING, TaskState.RUNNING})
 class Row(inside.Row):
     note: str
     tasks: int
+    priority: str
     finished_at: datetime | None
 
 
@@ -53,6 +55,7 @@ class Rights:
     log: bool
     follow: bool
     retry: bool
+    prioritize: bool
     save: bool
 
 
@@ -107,7 +110,7 @@ def row_of(row: Job) -> Row:
             "gpus": each + fields["gpus"] if row.gpus else fields["gpus"],
         }
         note = note or (_counts_in_words(row) if row.observed else "")
-    return Row(**fields, note=note, tasks=row.tasks, finished_at=row.finished_at)
+    return Row(**fields, note=note, tasks=row.tasks, priority=row.priority, finished_at=row.finished_at)
 
 
 def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
@@ -218,6 +221,7 @@ def _rights(row: Job, here: ProjectPlace) -> Rights:
         log=runs and Verb.ENTER in allowed,
         follow=runs and Verb.RUN in allowed,
         retry=runs and Verb.RETRY in allowed,
+        prioritize=runs and Verb.MANAGE in allowed,
         save=here.can(Permission.WORKSPACE_ACCESS),
     )
 
@@ -227,7 +231,10 @@ def _notice(row: Job) -> Notice | None:
     if row.state == S.QUEUED:
         place = position_of(row)
         title = f"Number {place} in the queue of {row.workspace.name}"
-        return Notice(Tone.WAIT, title, sentence_of(row.waiting or _waits(row, place)))
+        words = sentence_of(row.waiting or _waits(row, place))
+        if (at := starts_by(row)) is not None:
+            words = f"{words} It starts by {formats.when(at)} at the latest, if nothing comes before it."
+        return Notice(Tone.WAIT, title, words)
     if row.waiting:
         return Notice(Tone.WAIT, "It waits", sentence_of(row.waiting))
     if not row.failure or row.state == S.DELETED:
@@ -257,6 +264,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
         Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
         *inside.spot_facts(row),
+        Fact("Priority", row.get_priority_display().lower()),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),

@@ -33,7 +33,7 @@ from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for, templates_for
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import LIVE, JobState, TaskState
+from gpuaas.jobs.states import LIVE, JobState, Priority, TaskState
 from tenants.roles import Permission
 
 RUN = Permission.WORKSPACE_ACCESS
@@ -55,6 +55,7 @@ LIST = Listing(
         Column("gpus", "GPUs", "gpus"),
         Column("size", "vCPU and memory"),
         Column("tasks"),
+        Column("priority"),
         Column("created", "Submitted", "created_at", "created_at"),
         Column("finished", "Ended", "finished_at", "finished_at"),
         Column("created_by"),
@@ -243,6 +244,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBas
         "trigger": f"live{', every 5s' if page.moving else ''}",
         "urls": urls,
         "delete_title": f"Delete {row.name}?",
+        "priorities": Priority.choices,
         "crumbs": trail(here, Crumb(row.name)),
     }
     if row.tasks == 1:
@@ -299,6 +301,16 @@ def retry(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBas
     with refusals_shown(request, Conflict):
         services.job_retry(actor=here.actor, job=row)
         return done(request, f"The files of {row.name} are moved again.", held.url_of(row))
+    return _draw(request, here, row)
+
+
+@job_action(RUN)
+def prioritize(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
+    with refusals_shown(request, Conflict, Invalid):
+        typed = request.POST.get("priority", "")
+        now = services.job_prioritize(actor=here.actor, job=row, priority=typed)
+        words = f"The priority of {row.name} is {now.get_priority_display().lower()}."
+        return done(request, words, held.url_of(row))
     return _draw(request, here, row)
 
 

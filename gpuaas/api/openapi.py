@@ -23,6 +23,7 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "SaleState": "gpuaas.api.v1.catalog.offers.SOLD",
         "EnvironmentAccess": "gpuaas.environments.states.Access",
         "EnvironmentKindState": "gpuaas.environments.states.KindState",
+        "JobState": "gpuaas.api.v1.jobs.shapes.STATES",
         "StepState": "gpuaas.lifecycle.operations.StepState",
         "Meter": "gpuaas.metering.models.Meter",
     },

@@ -200,6 +200,7 @@ NEEDS: Mapping[str, Need] = {
     "job_get": SEE,
     "job_file": SEE,
     "job_delete": ENTER,
+    "job_prioritize": ENTER,
     "job_cancel": ENTER,
     "job_rerun": ENTER,
     "job_log": ENTER,

@@ -6,7 +6,7 @@ from django.db.models import Q
 from gpuaas.catalog.models import Site
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Way
+from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Priority, Way
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.workspaces.models import Workspace
@@ -47,6 +47,9 @@ class Job(Inside):
     mount = models.CharField(max_length=255, blank=True)
     deadline_seconds = models.PositiveIntegerField(null=True, blank=True)
     retries = models.PositiveSmallIntegerField(default=0)
+    priority = models.CharField(
+        max_length=8, choices=Priority, default=Priority.NORMAL, db_default=Priority.NORMAL
+    )
     tasks = models.PositiveSmallIntegerField(default=1, db_default=1)
     at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
     together = models.BooleanField(default=False, db_default=False)

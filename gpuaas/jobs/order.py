@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.states import Way
+from gpuaas.jobs.states import Priority, Way
 from gpuaas.jobs.transfers import transfers_read
 from gpuaas.workspaces.room import size_check
 
@@ -22,6 +22,7 @@ USUAL: Final[dict[str, Any]] = {
     "mount": "",
     "deadline_seconds": None,
     "retries": 0,
+    "priority": "normal",
     "tasks": 1,
     "at_once": None,
     "together": False,
@@ -63,6 +64,8 @@ def order_read(
             read[name] = size_check(name, found[name])
     with wrong:
         read["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
+    with wrong:
+        read["priority"] = priority_read(found["priority"])
     _tasks(found, read, wrong)
     if (deadline := found["deadline_seconds"]) is not None:
         with wrong:
@@ -116,6 +119,13 @@ def _at_odds(tasks: int, at_once: int | None, retries: int, *, together: bool) -
             "retries",
             f"{words} {tasks * (retries + 1):,} attempts, and a job has {ATTEMPTS_MOST:,} at most",
         )
+
+
+def priority_read(value: Any) -> str:
+    """Raises Invalid at `priority`."""
+    if type(value) is not str or value not in Priority.values:
+        raise Invalid.field("priority", f"choose one of {', '.join(Priority.values)}")
+    return value
 
 
 def _whole(name: str, label: str, value: Any, least: int, most: int) -> int:

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Case, F, Q, QuerySet, SmallIntegerField, Sum, When
 
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.plain_yaml import odd
@@ -12,7 +12,7 @@ from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of
 from gpuaas.jobs.models import DataCredential, Job, JobLog, JobTemplate, TaskLog
 from gpuaas.jobs.mover import TAKES
-from gpuaas.jobs.states import LIVE, STAGING, JobState
+from gpuaas.jobs.states import LIVE, STAGING, JobState, Priority
 from gpuaas.lifecycle.selectors import seen_by
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
@@ -55,25 +55,42 @@ def job_get_for(
 
 
 def queued_in(workspace: Workspace) -> QuerySet[Job]:
-    """In the order in which they start: that of their submission."""
-    return Job.objects.filter(workspace=workspace, state=JobState.QUEUED).order_by("created_at", "pk")
+    """In the order in which they start."""
+    return in_turn(Job.objects.filter(workspace=workspace, state=JobState.QUEUED))
 
 
 def waiting_in(workspace: Workspace) -> QuerySet[Job]:
     """The same, and those whose files wait to be moved, which takes room of the workspace as well."""
-    return waiting().filter(workspace=workspace).order_by("created_at", "pk")
+    return in_turn(waiting().filter(workspace=workspace))
 
 
 def waiting() -> QuerySet[Job]:
     return Job.objects.filter(Q(state=JobState.QUEUED) | Q(state__in=list(STAGING), moving=False))
 
 
+def in_turn(rows: QuerySet[Job]) -> QuerySet[Job]:
+    """By priority, and of one priority by submission."""
+    ranks = (When(priority=each, then=rank) for rank, each in enumerate(Priority))
+    return rows.annotate(rank=Case(*ranks, output_field=SmallIntegerField())).order_by(
+        "rank", "created_at", "pk"
+    )
+
+
+def behind(row: Job) -> Q:
+    """Those of `in_turn` whose turn is later."""
+    rank = list(Priority).index(Priority(row.priority))
+    later = Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, pk__gt=row.pk)
+    return Q(rank__gt=rank) | Q(rank=rank) & later
+
+
+def ahead_of(row: Job) -> QuerySet[Job]:
+    """Of the queue of its workspace."""
+    return queued_in(row.workspace).exclude(behind(row)).exclude(pk=row.pk)
+
+
 def position_of(row: Job) -> int | None:
     """Its place in the queue of its workspace, from 1; None for one that does not wait there."""
-    if row.state != JobState.QUEUED:
-        return None
-    earlier = queued_in(row.workspace).filter(created_at__lt=row.created_at)
-    return earlier.count() + 1
+    return ahead_of(row).count() + 1 if row.state == JobState.QUEUED else None
 
 
 def log_of(row: Job, task: int = 0) -> JobLog | TaskLog | None:

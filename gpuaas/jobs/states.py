@@ -78,9 +78,19 @@ ALLOWED = {
     Verb.DELETE: Allowed(frozenset(S) - {S.DELETING, S.DELETED}),
     # its log
     Verb.ENTER: Allowed(LIVE),
+    # its priority
+    Verb.MANAGE: Allowed(frozenset({S.STAGING_IN, S.QUEUED})),
     # to follow the log of a task
     Verb.RUN: Allowed(frozenset({S.QUEUED, S.STARTING, S.RUNNING})),
 }
+
+
+class Priority(models.TextChoices):
+    """In the order in which jobs leave the queue of their workspace."""
+
+    HIGH = "high", "High"
+    NORMAL = "normal", "Normal"
+    LOW = "low", "Low"
 
 
 class TaskState(models.TextChoices):

@@ -13,7 +13,7 @@ from gpuaas.core import clock
 from gpuaas.metering.models import UsageInterval
 from tenants.models import Project, User
 from tests.api.caller import V1, Caller
-from tests.billing.stage import interval_make, workspace_make
+from tests.billing.stage import cluster_make, interval_make, workspace_make
 from tests.factories.tenants import ProjectFactory
 
 pytestmark = pytest.mark.django_db
@@ -72,6 +72,19 @@ def test_an_interval_is_told_as_it_was_metered(alices: Caller, spent: list[Usage
     )
     UsageInterval.objects.filter(pk=spent[0].pk).update(consumer_name="=cmd()")
     assert "'=cmd()" in {row["consumer"] for row in sheet(alices, f"{PROJECT}.csv")}
+
+
+def test_who_kept_a_cluster_warm_does_not_learn_what_its_owner_calls_it(
+    alices: Caller, project: Project, other_project: Project, h100: Flavor, charlie: User
+) -> None:
+    cluster = cluster_make(other_project, h100, charlie, name="secret-merger")
+    start = month_span(month_of(clock.now())).starts_at
+    row = interval_make(cluster, h100, start, start + HOURS)
+    UsageInterval.objects.filter(pk=row.pk).update(project=project, consumer_name="warm-0a1b2c3d")
+    for path in (PROJECT, WHOLE, "/projects/weather-lm/usage"):
+        (told,) = alices.get(path).json["results"]
+        assert (told["cluster_id"], told["cluster"]) == (str(cluster.pk), "warm-0a1b2c3d"), path
+    assert [each["holder"] for each in sheet(alices, f"{PROJECT}.csv")] == ["warm-0a1b2c3d"]
 
 
 def test_filters_hold_for_both(alices: Caller, l40s: Flavor, spent: list[UsageInterval]) -> None:

@@ -118,6 +118,29 @@ def test_waiting_is_said(alices: Caller, as_alice: Actor, workspace: Workspace) 
     assert (found["state"], found["waiting"]) == ("queued", "waits for 2 H100 SXM 80 GB: 1 of 4 is free")
 
 
+def test_its_priority_place_and_start_are_told_and_the_first_is_changed(
+    alices: Caller, as_alice: Actor, workspace: Workspace
+) -> None:
+    row = running(as_alice, workspace, gpus=4, deadline_seconds=3600)
+    waiting = submitted(as_alice, workspace, "first", gpus=4)
+    made = alices.post(HERE, asked(workspace, name="second", gpus=1, priority="low"))
+    place = made.headers["Location"]
+    found = alices.get(place)
+    assert (found.json["priority"], found.json["position"]) == ("low", 2)
+    assert found.json["starts_by"] is None  # the one before it has no deadline
+    assert "starts_by" not in alices.get(HERE).json["results"][0]
+    assert alices.patch(place, {"priority": "high"}, If_Match='"7"').status == 412
+    changed = alices.patch(place, {"priority": "high"}, If_Match=found.headers["ETag"])
+    assert (changed.status, changed.json["priority"]) == (202, "high")
+    assert alices.get(place).json["position"] == 1
+    assert alices.get(place).json["starts_by"].endswith("Z")
+    assert b"priority: high" in alices.get(f"{place}/file").content
+    for wrong in ("urgent", 1, None, ["low"]):
+        answer = alices.patch(f"{HERE}/{waiting.pk}", {"priority": wrong})
+        assert (answer.status, list(answer.error["fields"])) == (400, ["priority"])
+    assert alices.patch(f"{HERE}/{row.pk}", {"priority": "low"}).status == 409
+
+
 def test_all_mistakes_are_named_at_once(alices: Caller, workspace: Workspace) -> None:
     wrong = {"name": "No", "image": "a b", "gpus": 5, "volume": "data", "mount": "/etc/x"}
     refused = alices.post(HERE, asked(workspace, **wrong))

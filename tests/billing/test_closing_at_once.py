@@ -6,11 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 from django.db.models import Sum
 
 from billing.models import (
@@ -24,7 +25,7 @@ from billing.models import (
     MonthClose,
 )
 from billing.months import month_span
-from billing.services import closing, rate_set
+from billing.services import AccountTerms, account_update, closing, rate_set
 from billing.services.notes import note_issue
 from billing.services.payments import grant_give, payment_record
 from billing.services.settling import grant_take
@@ -37,6 +38,8 @@ from tenants.actors import Actor
 from tenants.models import Organization, Project, User
 from tests.billing.closed import meters_prove, month_close
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.lab.fixtures import until
+from tests.workspaces.machines.test_races import waiting
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
@@ -106,6 +109,37 @@ def test_two_operators_four_workers_and_a_meter_in_the_middle(
     shares = InvoiceShare.objects.aggregate(seconds=Sum("unit_seconds"), amount=Sum("amount_minor"))
     assert shares == charged
     assert Counter(Invoice.objects.values_list("number", flat=True)).most_common(1)[0][1] == 1
+
+
+def test_a_currency_that_changes_between_rating_and_writing_is_on_no_invoice(
+    workspace: Workspace, h100: Flavor, organization: Organization, as_olga: Actor
+) -> None:
+    """48.00 EUR would be an invoice of 4,800 JPY."""
+    interval_make(workspace, h100, utc("2026-10-02 00:00:00"), utc("2026-10-02 20:00:00"))
+    InvoiceSeries.objects.create(name="INV-2026")
+    account_update(actor=as_olga, organization=organization, terms=AccountTerms("EUR"))
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            InvoiceSeries.objects.select_for_update().get()
+            closed = pool.submit(closing_alone, lambda: month_close(as_olga, OCTOBER))
+            until(waiting, "the close has rated and waits for its numbers")
+            with ThreadPoolExecutor(1) as other:
+                terms = AccountTerms("JPY")
+                change = partial(account_update, actor=as_olga, organization=organization, terms=terms)
+                other.submit(closing_alone, change).result()
+        assert (closed.result().state, Invoice.objects.count()) == (CloseState.REFUSED, 0)
+    assert "the currency of climate was changed" in closed.result().refusal
+    account_update(actor=as_olga, organization=organization, terms=AccountTerms("EUR"))
+    month_close(as_olga, OCTOBER)
+    assert Invoice.objects.values_list("currency", "total_minor").get() == ("EUR", 4800)
+
+
+def closing_alone(work: Callable[[], Any]) -> Any:
+    """On a connection of its own, which is closed afterwards."""
+    try:
+        return work()
+    finally:
+        connection.close()
 
 
 def nothing_was_written(entries: int) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from django.db import IntegrityError, transaction
 from billing import selectors, services
 from billing.models import BillingAccount, Discount, Rate, RateDraft
 from billing.services import AccountTerms, LineTerms
+from billing.services.budgets import BudgetTerms, budget_create, budget_end
+from billing.services.payments import payment_record, payout_record
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.metering.models import Meter
@@ -95,6 +98,26 @@ def test_a_version_begins_after_the_newest(draft: RateDraft, as_olga: Actor) -> 
     assert (
         services.rate_draft_publish(actor=as_olga, draft=again, valid_from=LATER + timedelta(1)).number == 3
     )
+
+
+def test_the_next_draft_keeps_what_is_announced(
+    draft: RateDraft, as_olga: Actor, h100: Flavor, l40s: Flavor
+) -> None:
+    services.rate_draft_line_remove(actor=as_olga, draft=draft, line=draft.lines.get(flavor=l40s))
+    services.rate_draft_publish(actor=as_olga, draft=draft, valid_from=LATER)
+    following = services.rate_draft_open(actor=as_olga)
+    services.rate_draft_line_set(
+        actor=as_olga, draft=following, flavor=None, meter="vcpu_held", terms=LineTerms("0.01")
+    )
+    version = services.rate_draft_publish(
+        actor=as_olga, draft=following, valid_from=LATER + timedelta(days=1)
+    )
+    assert [rate.meter for rate in version.rates.all()] == ["vcpu_held"]
+    paid = selectors.prices_at(at=version.valid_from)
+    assert {key: str(price.per_hour) for key, price in paid.items()} == {
+        (h100.pk, Meter.GPU_HELD): "3.00",
+        (None, Meter.VCPU_HELD): "0.01",
+    }
 
 
 @pytest.mark.parametrize(
@@ -208,6 +231,26 @@ def test_the_currency_stays_after_the_first_invoice(as_olga: Actor, organization
         with pytest.raises(Invalid) as refused:
             services.account_update(actor=as_olga, organization=organization, terms=terms)
         assert list(refused.value.fields) == [field]
+
+
+def test_the_currency_stays_while_there_is_money_or_a_budget_in_it(
+    as_olga: Actor, organization: Organization
+) -> None:
+    change = partial(
+        services.account_update, actor=as_olga, organization=organization, terms=AccountTerms("JPY")
+    )
+    payment_record(actor=as_olga, organization=organization, amount="100")
+    with pytest.raises(Invalid, match="payments or grants in EUR") as refused:
+        change()
+    assert list(refused.value.fields) == ["currency"]
+    payout_record(actor=as_olga, organization=organization, amount="100")
+    terms = BudgetTerms("year", "money", "1500.00", "month", [(100, "suspend")])
+    budget = budget_create(actor=as_olga, organization=organization, terms=terms)
+    with pytest.raises(Invalid, match=r"budgets in EUR \(year\)") as refused:
+        change()
+    assert list(refused.value.fields) == ["currency"]
+    budget_end(actor=as_olga, budget=budget)
+    assert change().currency == "JPY"
 
 
 def test_only_operators_change_prices(

@@ -9,6 +9,7 @@ from django.db.models import Sum
 
 from billing.models import BillingAccount, Grant, Invoice, LedgerEntry, LedgerPosting
 from billing.selectors.balances import balance_of, entries_for, grants_for, invoices_open
+from billing.selectors.documents import settlement_of
 from billing.services import rate_set
 from billing.services.notes import lines_left, note_issue
 from billing.services.payments import grant_give, grants_expire, payment_record, write_off
@@ -303,6 +304,22 @@ def test_what_is_owed_again_is_paid_from_money_in_advance(
     write_off_reverse(actor=as_olga, entry=LedgerEntry.objects.get(kind="write_off"), reason="they paid")
     found = balance_of(actor=as_alice, organization=organization, currency="EUR")
     assert (found.owed, found.prepaid) == (Decimal("0.00"), Decimal("7.30"))
+    balanced()
+
+
+def test_what_was_written_off_and_is_credited_is_in_nobodys_favor(
+    invoice: Invoice, organization: Organization, as_olga: Actor, as_alice: Actor
+) -> None:
+    """Of 392.70 come 300.00 in and 92.70 are written off. A credit of 107.10 gives 14.40 back."""
+    payment_record(actor=as_olga, organization=organization, amount="300")
+    write_off(actor=as_olga, invoice=invoice, reason="insolvent")
+    line = invoice.lines.get(amount_minor=9000).position
+    note_issue(actor=as_olga, invoice=invoice, kind=CREDIT, amounts={line: "90"}, reason="the tax comes back")
+    found = balance_of(actor=as_alice, organization=organization, currency="EUR")
+    assert (found.owed, found.prepaid, open_of(invoice)) == (Decimal("0.00"), Decimal("14.40"), 0)
+    assert settlement_of(actor=as_alice, invoice=invoice).paid == Decimal("285.60")
+    write_off_reverse(actor=as_olga, entry=LedgerEntry.objects.get(kind="write_off"), reason="wrong")
+    assert open_of(invoice) == 0
     balanced()
 
 

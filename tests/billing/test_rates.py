@@ -85,6 +85,27 @@ def test_what_was_rated_is_not_rated_again(
     assert Rate.objects.count() == 2
 
 
+@pytest.mark.parametrize(
+    ("paid", "dear"),
+    [("gpu_allocated", "gpu_held"), ("gpu_held", "gpu_allocated")],
+    ids=["by use", "as held"],
+)
+def test_what_another_meter_has_paid_for_is_not_charged_afterwards(
+    as_olga: Actor, h100: Flavor, project: Project, alice: User, paid: str, dear: str
+) -> None:
+    """The same devices are told by both; a price of the other would charge them twice, also of months that are closed."""
+    price = {"actor": as_olga, "flavor": h100, "price": "2"}
+    rate_set(**price, meter=paid, valid_from=utc("2026-10-01"))  # type: ignore[arg-type]
+    row = workspace_make(project, h100, alice)
+    for meter in (Meter.GPU_HELD, Meter.GPU_ALLOCATED):
+        interval_make(row, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"), meter=meter)
+    with pytest.raises(Invalid, match=r"already rated at 2\.00") as refused:
+        rate_set(**price, meter=dear, valid_from=utc("2026-10-01"))  # type: ignore[arg-type]
+    assert list(refused.value.fields) == ["valid_from"]
+    rate_set(**price, meter=dear)  # type: ignore[arg-type]
+    assert selectors.statement(actor=as_olga, month=utc("2026-10-01").date()).total == Decimal("2.00")
+
+
 def test_the_database_itself_refuses_an_overlap(h100: Flavor, l40s: Flavor) -> None:
     card = rate_card_ensure()
 

@@ -83,6 +83,16 @@ def test_what_is_in_the_way_is_said(
     assert late.pk in UsageInterval.objects.values_list("pk", flat=True)
 
 
+def test_a_month_that_was_closed_before_the_first_usage_comes_before_none(
+    workspace: Workspace, as_olga: Actor
+) -> None:
+    """Nothing was used in it, nor in the years between, which nobody would close."""
+    month_close(as_olga, date(2020, 1, 1))
+    month_close(as_olga, OCTOBER)
+    refused(as_olga, date(2020, 1, 1), "October 2025 comes first")
+    assert month_finish(actor=as_olga, month=OCTOBER, now=LATER).month == OCTOBER
+
+
 def test_only_operators_make_months_final_and_archive(
     workspace: Workspace, as_bob: Actor, as_charlie: Actor, tmp_path: Path
 ) -> None:

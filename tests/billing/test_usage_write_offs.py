@@ -1,6 +1,7 @@
 """Usage without a price is written off with a reason: the month can be closed, and until it is final this can be taken back."""
 
 from datetime import date, datetime
+from decimal import Decimal
 
 import pytest
 from django.test import Client
@@ -8,10 +9,16 @@ from django.test import Client
 from billing.models import Invoice, Rate, UsageWriteOff
 from billing.rating import LineStatus
 from billing.selectors import statement
-from billing.services import rate_set
+from billing.services import (
+    LineTerms,
+    rate_draft_line_set,
+    rate_draft_open,
+    rate_draft_publish,
+    rate_set,
+)
 from billing.services.usage_write_offs import usage_write_off, usage_write_off_take_back
 from billing.states import CloseState
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.metering.models import FinalMonth, Meter
 from gpuaas.workspaces.models import Workspace
@@ -107,6 +114,53 @@ def test_a_price_for_it_is_refused_until_it_is_taken_back(ran: Workspace, as_olg
         usage_write_off_take_back(actor=as_olga, row=row)
     rate_set(actor=as_olga, **price)  # type: ignore[arg-type]
     assert amounts(as_olga) == [(LineStatus.BILLED, "2.00")]
+
+
+@pytest.mark.parametrize("meter", ["gpu_allocated", "vcpu_held", "storage_held"])
+def test_what_another_price_pays_for_is_not_written_off(
+    ran: Workspace, as_olga: Actor, h100: Flavor, meter: str
+) -> None:
+    """It is in no quarantine: a price of zero would have made the GPUs that are held, or a class of plain storage, free."""
+    day, next_day = utc("2026-10-02 00:00:00"), utc("2026-10-03 00:00:00")
+    StorageClass.objects.create(site=ran.site, name="fast", slug="fast", state="active", observed_at=day)
+    rate_set(actor=as_olga, flavor=None, meter="storage_held", price="0.10", valid_from=utc("2026-01-01"))
+    for each, flavor, resource in (
+        (Meter.GPU_HELD, h100, "nvidia.com/gpu"),
+        (Meter.GPU_ALLOCATED, h100, "nvidia.com/gpu"),
+        (Meter.VCPU_HELD, None, "vcpu_held"),
+        (Meter.STORAGE_HELD, None, "storage:fast"),
+    ):
+        interval_make(ran, flavor, day, next_day, meter=each, resource=resource)
+    ware = {"flavor": h100 if meter == "gpu_allocated" else None, "resource": ""}
+    if meter == "storage_held":
+        ware["resource"] = "storage:fast"
+    before = {
+        (line.meter, line.status, line.amount) for line in statement(actor=as_olga, month=OCTOBER).lines
+    }
+    assert (Meter.STORAGE_HELD, LineStatus.BILLED, Decimal("2.40")) in before
+    with pytest.raises(Invalid) as refused:
+        written_off(as_olga, meter=meter, **ware)
+    assert list(refused.value.fields) == ["meter"]
+    after = {(line.meter, line.status, line.amount) for line in statement(actor=as_olga, month=OCTOBER).lines}
+    assert after == before
+
+
+def test_a_draft_of_prices_can_be_published_after_it(ran: Workspace, as_olga: Actor, h100: Flavor) -> None:
+    draft = rate_draft_open(actor=as_olga)
+    rate_draft_line_set(actor=as_olga, draft=draft, flavor=h100, meter="gpu_held", terms=LineTerms("3"))
+    written_off(as_olga)
+    rate_draft_publish(actor=as_olga, draft=draft)
+    assert amounts(as_olga) == [(LineStatus.BILLED, "0.00")]
+
+
+def test_what_is_held_is_not_written_off_where_its_use_has_a_price(
+    ran: Workspace, as_olga: Actor, h100: Flavor
+) -> None:
+    interval_make(ran, h100, utc("2026-10-02 10:00:00"), utc("2026-10-02 11:00:00"))
+    rate_set(actor=as_olga, flavor=h100, meter="gpu_allocated", price="2", valid_from=utc("2026-01-01"))
+    with pytest.raises(Invalid) as refused:
+        written_off(as_olga, flavor=h100, resource="", meter="gpu_held")
+    assert list(refused.value.fields) == ["meter"]
 
 
 @pytest.mark.parametrize(

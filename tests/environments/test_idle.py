@@ -126,6 +126,17 @@ def test_it_is_told_stopped_and_comes_back_with_its_home(
 
 
 @pytest.mark.django_db
+def test_what_a_person_stops_while_it_stops_for_want_of_use_is_started_by_no_visit(
+    travel: time_machine.Traveller, unused: Environment, as_alice: Actor
+) -> None:
+    at(travel, unused, hours=3)
+    row = at(travel, unused, hours=4)
+    assert (row.state, row.use.stopped_at) == ("suspending", START + 4 * HOUR)
+    environment_stop(actor=as_alice, environment=row)
+    assert EnvironmentUse.objects.get().stopped_at is None
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("how", ["door", "kernel", "activity"])
 def test_use_puts_it_off(travel: time_machine.Traveller, unused: Environment, how: str) -> None:
     row = at(travel, unused, hours=3, minutes=30)

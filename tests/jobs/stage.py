@@ -28,6 +28,7 @@ QUICK, LONG, FAILS = ["true"], ["sleep", "9999"], ["sh", "-c", "exit 3"]
 NOBODYS = {"job": uuid7(), "credential": uuid7(), "job_template": uuid7()}
 BODIES: dict[tuple[str, str], Any] = {
     ("jobs", "POST"): {"workspace": str(uuid7()), "name": "mine", "image": "train:1"},
+    ("job", "PATCH"): {"priority": "high"},
     ("job-cancel", "POST"): {},
     ("job-rerun", "POST"): {},
     ("job-log", "POST"): {"task": 0},

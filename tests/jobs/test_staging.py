@@ -171,7 +171,7 @@ def test_a_mover_waits_for_room_and_passes_only_what_it_does_not_keep_waiting(
     second = run_now(submitted(as_alice, volume, "second", inputs=[S3]))
     assert second.moving is False
     assert second.waiting == "waits for 1 vCPUs: 0 of 64 are free"
-    assert "submitted before" in run_now(submitted(as_alice, volume, "third")).waiting
+    assert "jobs before it" in run_now(submitted(as_alice, volume, "third")).waiting
 
 
 def test_two_rounds_start_one_mover(as_alice: Actor, volume: Workspace) -> None:

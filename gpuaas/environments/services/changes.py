@@ -152,9 +152,11 @@ def environment_start(
 def environment_stop(
     *, actor: Actor, environment: Environment, expected_version: int | None = None, reason: str = ""
 ) -> Environment:
-    """Gives back all that it takes but its home; what it was doing ends. Repeating it changes nothing."""
+    """Gives back all that it takes but its home; what it was doing ends. One that was stopped for want of use is no longer started
+    by whoever opens it; else repeating it changes nothing."""
     row = ENVIRONMENT.asked(actor, environment, Verb.SUSPEND, expected_version)
     if ENVIRONMENT.is_already(row, Verb.SUSPEND):
+        EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=None)
         return row
     with ENVIRONMENT.changing(row, actor, "stop", ended="ended by the stop", reason=reason):
         ENVIRONMENT.begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, suspended_at=clock.now())

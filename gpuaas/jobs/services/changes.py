@@ -9,14 +9,14 @@ from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
 from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import DataCredential, Job, JobTransition
-from gpuaas.jobs.order import AT_ONCE_MOST, order_read
+from gpuaas.jobs.order import AT_ONCE_MOST, order_read, priority_read
 from gpuaas.jobs.selectors import task_require
 from gpuaas.jobs.services.places import workspace_in
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.services.templates import order_from, template_find
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import ENDED, LIVE, STAGING, JobState, Way
+from gpuaas.jobs.states import ENDED, LIVE, STAGING, JobState, Priority, Way
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
@@ -34,7 +34,7 @@ NOT_LENT = (
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
-    *("volume", "mount", "deadline_seconds", "retries", "tasks", "together", "inputs", "outputs"),
+    *("volume", "mount", "deadline_seconds", "retries", "priority", "tasks", "together", "inputs", "outputs"),
 )
 
 
@@ -79,9 +79,9 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, tasks, at_once, together, inputs, outputs; those that are left
-    out are as in `order.USUAL`. Raises Invalid with all
-    mistakes at their fields, QuotaRefused where it is only more than the workspace has bought, Conflict for one that is not ready.
+    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, inputs, outputs; those
+    that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
+    where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
     _few_require(workspace)
@@ -90,6 +90,7 @@ def job_create(
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
     by = {"template": template} if template else {}
+    by |= {"priority": row.priority} if row.priority != Priority.NORMAL else {}
     several = {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
     moves = {
         name: [each["url"] for each in found]
@@ -227,6 +228,21 @@ def job_retry(*, actor: Actor, job: Job, expected_version: int | None = None) ->
             finished_at=None,
         )
     queue_poke(row.workspace_id)
+    return row
+
+
+@transaction.atomic
+def job_prioritize(*, actor: Actor, job: Job, priority: str, expected_version: int | None = None) -> Job:
+    """Of one that has not left the queue: its turn there. Raises Invalid at `priority`, Conflict for one that has left it."""
+    found = priority_read(priority)
+    row = JOB.asked(actor, job, Verb.MANAGE, expected_version)
+    if row.priority != found:
+        before, row.priority = row.priority, found
+        row.version += 1
+        row.save(update_fields=["priority", "version"])
+        JOB.audit(row, actor, "prioritize", before={"priority": before}, after={"priority": found})
+        JOB.announce(row)
+        queue_poke(row.workspace_id)
     return row
 
 

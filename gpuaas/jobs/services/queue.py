@@ -1,17 +1,17 @@
-"""The queue of a workspace: jobs wait in it until what they ask for is free, and leave it in the order of their submission. What
-moves the files of jobs waits in it, too."""
+"""The queue of a workspace: jobs wait in it until what they ask for is free, and leave it by their priority, and of one
+priority in the order of their submission. What moves the files of jobs waits in it, too."""
 
 import uuid
 from collections.abc import Iterator, Sequence
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import TAKES
-from gpuaas.jobs.selectors import queued_in, waiting, waiting_in
+from gpuaas.jobs.selectors import behind, queued_in, waiting, waiting_in
 from gpuaas.jobs.services.rows import JOB
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import STAGING
@@ -23,7 +23,7 @@ from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
 from tenants.actors import SYSTEM
 
 TASK = "jobs.queue"
-BEHIND = "waits for the jobs that were submitted before it"
+BEHIND = "waits for the jobs before it"
 BATCH = 100  # jobs that are read at once, and the most that one round starts; the next one continues
 
 
@@ -34,8 +34,8 @@ def queue_poke(workspace_id: uuid.UUID) -> None:
 
 @transaction.atomic
 def queue_start(*, workspace_id: uuid.UUID) -> int:
-    """Starts what fits now; returns how many. No later job passes an earlier one, unless that asks for more than the workspace
-    has bought at all. A mover of files passes those that it keeps waiting no longer: it takes of what they leave.
+    """Starts what fits now; returns how many. No job passes one whose turn is before its own, unless that asks for more than the
+    workspace has bought at all. A mover of files passes those that it keeps waiting no longer: it takes of what they leave.
 
     The workspace's row is locked first, as by every order and start in it, so that two never take the same room.
     """
@@ -46,12 +46,12 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
         _wait(waiting_in(place), f"its workspace is {WORKSPACE.look(place).label.lower()}")
         return 0
     room, started = room_of(workspace=place), 0
-    behind: list[Job] = []  # the one that keeps others waiting
-    for row in _locked(place, behind):
+    blocking: list[Job] = []  # the one that keeps others waiting
+    for row in _locked(place, blocking):
         moves = row.state in STAGING
         if started == BATCH:
             break
-        if behind and not moves:
+        if blocking and not moves:
             continue
         pool, takes = (None, TAKES) if moves else (row.pool, row.takes)
         short = room.shortage(pool, takes)
@@ -61,9 +61,9 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
             continue
         _wait(waiting_in(place).filter(pk=row.pk), short.waits)
         if not moves and not short.is_lasting:
-            _wait(queued_in(place).filter(_after(row)), BEHIND)
+            _wait(queued_in(place).filter(behind(row)), BEHIND)
             room = room.less(pool, takes)
-            behind.append(row)
+            blocking.append(row)
     return started
 
 
@@ -77,7 +77,7 @@ def _start(row: Job, *, moves: bool) -> None:
     JOB.wake(row)
 
 
-def _locked(place: Workspace, behind: Sequence[Job]) -> Iterator[Job]:
+def _locked(place: Workspace, blocking: Sequence[Job]) -> Iterator[Job]:
     """All of them, as long as they are asked for: the first hundreds may ask for more than the workspace has. Once one of them
     keeps others waiting, what moves files alone."""
     rows = waiting_in(place).select_for_update(of=("self",), no_key=True)
@@ -85,12 +85,8 @@ def _locked(place: Workspace, behind: Sequence[Job]) -> Iterator[Job]:
     found = list(rows[:BATCH])
     while found:
         yield from found
-        later = rows.filter(_after(found[-1])) if len(found) == BATCH else rows.none()
-        found = list((later.filter(state__in=list(STAGING)) if behind else later)[:BATCH])
-
-
-def _after(row: Job) -> Q:
-    return Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, pk__gt=row.pk)
+        later = rows.filter(behind(found[-1])) if len(found) == BATCH else rows.none()
+        found = list((later.filter(state__in=list(STAGING)) if blocking else later)[:BATCH])
 
 
 def _wait(rows: QuerySet[Job], words: str) -> None:

@@ -21,7 +21,7 @@ from tenants.models import Project, User
 from tests.billing.closed import meters_prove
 from tests.billing.credited import december_used, november_credited, tiered_make
 from tests.billing.stage import interval_make, utc
-from tests.factories.billing import MONTH
+from tests.factories.billing import MONTH, invoice_of
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
@@ -70,6 +70,16 @@ def test_from_the_checklist_to_a_paid_invoice(
     slug = workspace.project.organization.slug
     _corrected_and_paid(olga_at, slug, invoice, page)
     _as_tenant(signed_in(alice), slug, invoice)
+
+
+def test_an_invoice_of_a_thousand_lines_is_corrected_on_its_page(olga_at: Client, project: Project) -> None:
+    """A browser sends every field, also those that are empty."""
+    invoice = invoice_of(project, [100] * 1000, tax_rate_bp=0, tax=0)
+    note = reverse("frontend:operator_invoice_note", args=[invoice.number])
+    lines = dict.fromkeys((f"line_{number}" for number in range(1, 1001)), "")
+    wish = {**lines, "line_1000": "1", "note": "credit_note", "reason": "down", "sure": "1"}
+    assert olga_at.post(note, wish).status_code == 302
+    assert Invoice.objects.get(corrects=invoice).total_minor == -100
 
 
 def _corrected_and_paid(olga_at: Client, slug: str, invoice: Invoice, page: str) -> None:

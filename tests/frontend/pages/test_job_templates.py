@@ -45,7 +45,16 @@ def at(name: str, project: Project, *more: object) -> str:
 
 def order(room: Workspace, **changes: object) -> dict[str, object]:
     usual = {"workspace": str(room.pk), "name": "train", "gpu": "", "image": "train:1"}
-    return {**usual, "gpus": 1, "vcpus": 4, "memory_gib": 16, "retries": 0, "tasks": 1, **changes}
+    return {
+        **usual,
+        "gpus": 1,
+        "vcpus": 4,
+        "memory_gib": 16,
+        "retries": 0,
+        "priority": "normal",
+        "tasks": 1,
+        **changes,
+    }
 
 
 def entered(page: str) -> dict[str, str]:

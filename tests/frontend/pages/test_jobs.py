@@ -36,7 +36,16 @@ def at(name: str, project: Project, *more: object) -> str:
 
 def order(room: Workspace, **changes: object) -> dict[str, object]:
     usual = {"workspace": str(room.pk), "name": "train", "gpu": "", "image": "train:1"}
-    return {**usual, "gpus": 1, "vcpus": 4, "memory_gib": 16, "retries": 0, "tasks": 1, **changes}
+    return {
+        **usual,
+        "gpus": 1,
+        "vcpus": 4,
+        "memory_gib": 16,
+        "retries": 0,
+        "priority": "normal",
+        "tasks": 1,
+        **changes,
+    }
 
 
 def test_it_is_submitted_and_its_page_says_how_it_ended(
@@ -131,6 +140,28 @@ def test_the_list_says_what_is_waited_for(
     assert "waits for 2 H100 SXM 80 GB: 1 of 2 is free" in shown
     assert "later" in words(alice_at.get(at("jobs", project) + "?state=requested"))
     assert "later" not in words(alice_at.get(at("jobs", project) + "?state=ready"))
+
+
+def test_its_priority_is_changed_while_it_waits(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project
+) -> None:
+    busy = running(as_alice, room, gpus=2, deadline_seconds=3600)
+    first = submitted(as_alice, room, "first", gpus=1, deadline_seconds=60)
+    given = order(room, name="second", priority="low")
+    assert alice_at.post(at("job_new", project), given).status_code == 302
+    second = Job.objects.get(name="second")
+    answer = alice_at.get(at("job", project, second.pk))
+    for each in ("Number 2 in the queue", "It starts by", "at the latest"):
+        assert each in words(answer)
+    assert ("Priority", "low") in [(fact.term, fact.value) for fact in answer.context["page"].facts]
+    answer = alice_at.post(at("job_prioritize", project, second.pk), {"priority": "high"}, follow=True)
+    assert "The priority of second is high." in words(answer)
+    assert "Number 1 in the queue" in words(alice_at.get(at("job", project, second.pk)))
+    refused = alice_at.post(at("job_prioritize", project, first.pk), {"priority": "urgent"})
+    assert any("high, normal, low" in str(each) for each in get_messages(refused.wsgi_request))
+    assert "second,Queued" in b"".join(alice_at.get(f"{at('jobs', project)}?csv=1")).decode()
+    assert "Set priority" in alice_at.get(at("job", project, second.pk)).content.decode()
+    assert "Set priority" not in alice_at.get(at("job", project, busy.pk)).content.decode()
 
 
 def test_with_its_workspace_asleep_nothing_is_submitted(

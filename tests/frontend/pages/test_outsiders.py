@@ -82,6 +82,7 @@ POSTED = frozenset(
         "job_cancel",
         "job_delete",
         "job_follow",
+        "job_prioritize",
         "job_retry",
         "job_template_delete",
         "data_credential_delete",

@@ -63,7 +63,7 @@ def test_a_job_that_waits_says_for_what(alice_at: Client, workspace: Workspace) 
         for row in (first, second)
     ]
     assert f"It starts once 4 vCPU and 2,048 GiB are free in {workspace.name}." in texts[0]
-    assert "Waits for the jobs that were submitted before it." in texts[1]
+    assert "Waits for the jobs before it." in texts[1]
 
 
 def test_every_unknown_member_is_named_at_once(alice_at: Client, limited: Project, dora: User) -> None:

@@ -10,7 +10,6 @@ import pytest
 from pytest_django import Settings
 
 from deploy.lab.node import Lab, images
-from gpuaas.jobs import mover
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import credential_create, job_create
 from gpuaas.jobs.states import JobState
@@ -28,11 +27,13 @@ from tests.providers.kubernetes.test_warden import stage as workspace_row
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600), pytest.mark.django_db(transaction=True)]
 
 RCLONE, KEY = images.reference("rclone"), "AKIDEXAMPLE"
-FILES = 300
+FILES, BIG = 10_000, 2 * 1024**3  # bytes
+STAGED_GIB = 5  # both ways
+KILLED_AFTER = 500  # files
 SERVES = (
     "mkdir -p /tmp/data/sets/digits/deep /tmp/data/results && cd /tmp/data/sets/digits && "
-    f"for each in $(seq {FILES}); do head -c 3000 /dev/urandom > deep/f$each; done; "
-    "head -c 50331648 /dev/urandom > zz-big; "
+    f"for each in $(seq {FILES}); do head -c 3000 /dev/urandom > deep/f$each; done && "
+    f"head -c {BIG} /dev/urandom > zz-big && "
     f"exec rclone serve s3 /tmp/data --addr :9000 --auth-key {KEY},{SECRET}"
 )
 SUM = "find . -type f | sort | xargs sha256sum | sha256sum"
@@ -65,7 +66,7 @@ def staged(
     node_lab.machine.run("mkdir", "-p", "-m", "777", f"/tmp/{claim}")
     room.admin.create("/api/v1/persistentvolumes", _volume(claim, spec.external_name))
     room.admin.create(room.path("persistentvolumeclaims"), _claim(claim))
-    server = pod("s3", SERVES, limits={"cpu": "200m", "memory": "256Mi"})
+    server = pod("s3", SERVES, limits={"cpu": "1", "memory": "1Gi"})
     server["spec"]["containers"][0]["image"] = RCLONE
     place.create(server)
     address = place.phase("s3", "Running")["status"]["podIP"]
@@ -87,7 +88,7 @@ def _volume(name: str, namespace: str) -> dict[str, Any]:
     return {
         "metadata": {"name": name},
         "spec": {
-            "capacity": {"storage": "1Gi"},
+            "capacity": {"storage": f"{STAGED_GIB}Gi"},
             "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Delete",
             "hostPath": {"path": f"/tmp/{name}", "type": "DirectoryOrCreate"},
@@ -97,7 +98,7 @@ def _volume(name: str, namespace: str) -> dict[str, Any]:
 
 
 def _claim(name: str) -> dict[str, Any]:
-    wanted = {"requests": {"storage": "1Gi"}}
+    wanted = {"requests": {"storage": f"{STAGED_GIB}Gi"}}
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": wanted}
     return {"metadata": {"name": name}, "spec": spec}
 
@@ -110,7 +111,7 @@ def moved_until(row: Job, state: JobState) -> Job:
         assert found[0].state != JobState.FAILED, found[0].failure
         return found[0].state == state
 
-    until(look, f"it is {state.label.lower()}")
+    until(look, f"it is {state.label.lower()}", seconds=300)
     return found[0]
 
 
@@ -131,15 +132,12 @@ def ordered(actor: Actor, staged: Stage) -> Job:
     )
 
 
-def test_files_come_and_go_whole_and_a_killed_mover_goes_on(
-    as_alice: Actor, staged: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(mover.VARIABLES, "RCLONE_BWLIMIT", "4M")
+def test_files_come_and_go_whole_and_a_killed_mover_goes_on(as_alice: Actor, staged: Stage) -> None:
     before, row = free(staged.room.admin), ordered(as_alice, staged)
     name = f"{row.external_name}-in"
 
     def far() -> bool:
-        return bool(run_now(row).moved.get("in", {}).get("0", {}).get("files", 0) > 20)
+        return bool(run_now(row).moved.get("in", {}).get("0", {}).get("files", 0) > KILLED_AFTER)
 
     until(far, "some of its files are there")
     assert (free(staged.room.admin), name in staged.secrets()) == (before, True)
@@ -148,8 +146,8 @@ def test_files_come_and_go_whole_and_a_killed_mover_goes_on(
 
     row = moved_until(row, JobState.QUEUED)
     counts = row.moved["in"]["0"]
-    assert counts["checked"] > 20
-    assert counts["files"] < FILES + 1
+    assert counts["checked"] > KILLED_AFTER
+    assert counts["files"] < FILES + 1 - KILLED_AFTER
     assert (free(staged.room.admin), staged.pods(name)) == (before, [])
     assert not [each for each in staged.secrets() if each.startswith("job-")]
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("own-lab")
 SHARED = "nvidia.com/gpu.shared"
 ALL = GpuAmount(SHARED, 16, {"gpuaas.io/pool": "l40s-shared"})  # of the only node of its pool
 NOTICE = 20
-FIRST = {"priorityClassName": names.SPOT, "terminationGracePeriodSeconds": NOTICE}
+FIRST: dict[str, Any] = {"priorityClassName": names.SPOT, "terminationGracePeriodSeconds": NOTICE}
 
 
 def test_only_in_a_spot_workspace_a_job_says_so() -> None:
@@ -100,6 +100,30 @@ def test_a_probe_lets_no_container_outlast_the_notice(borrower: Room) -> None:
         made["spec"]["containers"][0][kind] = probe
         with pytest.raises(Permanent, match="take terminationGracePeriodSeconds out of probes"):
             borrower.tenant.create(borrower.path("pods"), made)
+
+
+def test_what_asks_for_no_gpu_would_cost_nothing_and_is_refused(borrower: Room) -> None:
+    """Whoever of the workspace makes it, and however; an ask of zero asks for none."""
+    size = {"cpu": "1", "memory": "1Gi"}
+    for limits in (size, {**size, SHARED: "0"}):
+        with pytest.raises(Permanent, match="each of its pods has to ask for one"):
+            borrower.tenant.create(borrower.path("pods"), pod("free", limits, **FIRST))
+        for kind in ("Deployment", "Job"):
+            collection, made = workload(borrower.spec.external_name, kind, "free", limits)
+            made["spec"]["template"]["spec"] |= FIRST
+            with pytest.raises(Permanent, match="each of its pods has to ask for one"):
+                borrower.tenant.create(collection, made)
+
+
+def test_a_mover_of_files_runs_without_gpus_and_nobody_puts_work_into_it(borrower: Room) -> None:
+    jobs, spec = borrower.driver.jobs, replace(_job(borrower), gpus=0, resource_name="")
+    carry_out(jobs, Change.CREATE, spec)
+    until(lambda: jobs.observe(spec).phase is JobPhase.RUNNING, "the mover runs")
+    (moving,) = borrower.tenant.items(borrower.path("pods"))
+    path = f"{borrower.path('pods')}/{moving['metadata']['name']}/ephemeralcontainers"
+    with pytest.raises(Permanent, match="each of its pods has to ask for one"):
+        borrower.tenant.merge(path, {"spec": {"ephemeralContainers": [{"name": "free", "image": "busybox"}]}})
+    carry_out(jobs, Change.DELETE, spec)
 
 
 def test_nobody_gives_a_pod_longer_by_deleting_it(borrower: Room) -> None:

@@ -42,7 +42,7 @@ class CostCenterOutput(Output):
 class BillingAccountOutput(Output):
     currency = serializers.CharField()
     currency_fixed_at = serializers.DateTimeField(
-        allow_null=True, help_text="When its first invoice fixed the currency; null: it can still be changed."
+        allow_null=True, help_text="When its first invoice fixed the currency for good; null: none has."
     )
     tax_rate = Percent(source="tax_rate_bp", help_text="In percent.")
     tax_label = serializers.CharField()
@@ -57,7 +57,10 @@ class BillingAccountOutput(Output):
 
 
 class BillingAccountInput(Input):
-    currency = Text(max_length=3, help_text="ISO 4217. It can be changed until the first invoice.")
+    currency = Text(
+        max_length=3,
+        help_text="ISO 4217. It can be changed until the first invoice, while there is no money and no budget in it.",
+    )
     tax_rate = Text(max_length=10, required=False, default="0", help_text=PERCENT)
     tax_label = TextOrEmpty(max_length=60)
     address = TextOrEmpty(max_length=1000, help_text="As on an envelope, line by line.")

@@ -128,7 +128,8 @@ class CardDraftsView(CardView):
     @operation("platform_rate_draft_open", "Create a draft", created=RateDraftOutput)
     @idempotent
     def post(self, request: Request, card: str) -> Response:
-        """Creates a draft with all prices in force. A card has one draft at a time; if one is open, it is returned."""
+        """Creates a draft with all prices in force, or with those of the newest announced version. A card has one draft at a
+        time; if one is open, it is returned."""
         made = rate_draft_open(actor=self.actor, card=self.card())
         return Response(draft_shown(cards.draft_get(actor=self.actor, draft_id=made.pk)), status=201)
 

@@ -17,8 +17,10 @@ from gpuaas.jobs.order import (
     VARIABLES_MOST,
     WORDS_MOST,
 )
+from gpuaas.jobs.outlook import starts_by
 from gpuaas.jobs.seen import moved_of, ranges_of
-from gpuaas.jobs.states import JobState, TaskState, Way
+from gpuaas.jobs.selectors import position_of
+from gpuaas.jobs.states import JobState, Priority, TaskState, Way
 from gpuaas.jobs.transfers import FOLDER_MOST, TRANSFERS_MOST, URL_MOST
 from gpuaas.workspaces.room import MOST
 
@@ -113,6 +115,11 @@ class JobRerunInput(Input):
         max_value=RETRIES_MOST,
         help_text="How often it is started anew after it failed; of tasks that do not run together each for itself.",
     )
+    priority = serializers.ChoiceField(
+        required=False,
+        choices=Priority.choices,
+        help_text="Which jobs of its workspace leave the queue first. Default: normal.",
+    )
     tasks = Whole(
         required=False,
         min_value=1,
@@ -197,6 +204,7 @@ class JobOutput(Output):
     mount = serializers.CharField(allow_blank=True)
     deadline_seconds = serializers.IntegerField(allow_null=True)
     retries = serializers.IntegerField()
+    priority = serializers.ChoiceField(choices=Priority.choices)
     tasks = serializers.IntegerField()
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
@@ -236,6 +244,28 @@ class JobOutput(Output):
 
     def get_tasks_failed(self, row: Job) -> str:
         return ranges_of(row)[TaskState.FAILED]
+
+
+class JobDetailOutput(JobOutput):
+    position = serializers.SerializerMethodField(
+        help_text="In the queue of its workspace, from 1; null for one that is not in it."
+    )
+    starts_by = serializers.SerializerMethodField(
+        help_text="When it starts at the latest, if what runs ends by its deadlines and nothing comes before it in the queue; null where "
+        "no deadline says so."
+    )
+
+    def get_position(self, row: Job) -> int | None:
+        return position_of(row)
+
+    @extend_schema_field(serializers.DateTimeField(allow_null=True))
+    def get_starts_by(self, row: Job) -> str | None:
+        at = starts_by(row)
+        return serializers.DateTimeField().to_representation(at) if at is not None else None
+
+
+class JobChangeInput(Input):
+    priority = serializers.ChoiceField(choices=Priority.choices)
 
 
 class JobTaskOutput(Output):

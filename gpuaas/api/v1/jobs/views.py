@@ -14,6 +14,8 @@ from gpuaas.api.parsers import StrictJSONParser, StrictYAMLParser
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.held import HeldView
 from gpuaas.api.v1.jobs.shapes import (
+    JobChangeInput,
+    JobDetailOutput,
     JobFollowInput,
     JobInput,
     JobLogOutput,
@@ -58,8 +60,9 @@ class JobsView(JobView):
     @operation("job_create", "Submit a job", body=JobInput, accepted=JobOutput)
     @idempotent
     def post(self, request: Request, project: str) -> Response:
-        """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, in the order of
-        submission; `waiting` says for what. Refused at once if the workspace is not ready, or has not bought as much.
+        """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, by its
+        `priority` and in the order of submission; `waiting` says for what. Refused at once if the workspace is not ready, or
+        has not bought as much.
 
         With a `template` it has that one's values for the fields that are left out.
 
@@ -70,12 +73,24 @@ class JobsView(JobView):
 
 
 class JobDetailView(JobView):
-    @operation("job_get", "Get a job", answer=JobOutput)
+    @operation("job_get", "Get a job", answer=JobDetailOutput)
     def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
         """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
         as If-None-Match to poll cheaply."""
         found = self.held()
-        return answer(request, version=found.version, data=JobOutput(found).data)
+        return answer(request, version=found.version, data=JobDetailOutput(found).data)
+
+    @operation(
+        "job_prioritize",
+        "Change a job's priority",
+        body=JobChangeInput,
+        accepted=JobOutput,
+        versioned=True,
+    )
+    def patch(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """Of one that has not left the queue of its workspace: jobs of a higher priority leave it first, and those of one priority
+        in the order of submission. 409 for one that has left it."""
+        return self.changed(services.job_prioritize, JobChangeInput)
 
     @operation("job_delete", "Delete a job", accepted=JobOutput, versioned=True)
     def delete(self, request: Request, project: str, job: uuid.UUID) -> Response:

@@ -13,7 +13,7 @@ from gpuaas.api.views import ProjectView
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import clusters_for
 from gpuaas.core.rows import first_of
-from gpuaas.metering.models import EndedBy, Meter
+from gpuaas.metering.models import EndedBy, Meter, UsageInterval
 from gpuaas.metering.selectors import UsageFilters, intervals_for, usage_by_project
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspaces_for
@@ -54,7 +54,9 @@ class UsageIntervalOutput(Output):
     workspace_id = serializers.UUIDField(allow_null=True, help_text="null: a cluster held it.")
     workspace = serializers.CharField(source="workspace.name", default=None, allow_null=True)
     cluster_id = serializers.UUIDField(allow_null=True, help_text="null: a workspace held it.")
-    cluster = serializers.CharField(source="cluster.name", default=None, allow_null=True)
+    cluster = serializers.SerializerMethodField(
+        help_text="Its name; of one that waited in a warm pool the name that it had there. null: a workspace held it."
+    )
     site = serializers.CharField(source="site.slug")
     flavor = serializers.CharField(
         source="flavor.slug", default=None, allow_null=True, help_text="null: the GPU type is not sold."
@@ -77,6 +79,9 @@ class UsageIntervalOutput(Output):
             "usage."
         )
     )
+
+    def get_cluster(self, row: UsageInterval) -> str | None:
+        return row.holder_name if row.cluster_id else None
 
 
 class UsageSumOutput(Output):

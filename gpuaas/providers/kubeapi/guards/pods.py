@@ -92,6 +92,7 @@ _TEMPLATE_RULES: tuple[Rule, ...] = (
         Rule(f"({_SUSPENDED}) || ({rule.expression})", rule.sentence) if rule is devices.BOUGHT else rule
         for rule in _RULES
     ),
+    *spot.OF_TEMPLATES,
     Rule(_PINNED.format(missing="pair.split('=')[1]"), _NEEDS_SELECTOR),
 )
 
@@ -150,7 +151,7 @@ def _pod_rules(site: Site) -> tuple[Rule, ...]:
             "priority classes above the site's default would evict other tenants' pods: "
             "leave priorityClassName out",
         ),
-        *spot.OF_PODS,
+        *spot.of_pods(site),
         Rule(_PINNED.format(missing="''"), _NEEDS_SELECTOR),
     )
 

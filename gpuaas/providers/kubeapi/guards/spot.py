@@ -40,14 +40,28 @@ RULES = (
     ),
 )
 # of pods alone: what the class is worth where somebody has made another one of its name
-OF_PODS = (
+_OF_PODS = (
     Rule(
         f"variables.notice == 0 || variables.spec.?priority.orValue(0) == {PRIORITY}",
         f"the site's priority class {names.SPOT} is not the portal's: ask the site's operator to delete it",
     ),
 )
+_ASKS = (
+    "size(variables.asked) > 0 || variables.containers.exists(c, size(c.?resources.?claims.orValue([])) > 0)"
+)
+_FREE = (
+    "this workspace pays for the GPUs that it borrows and for nothing else, so each of its pods has to ask for one: "
+    "ask for a GPU in resources.limits, or run the pod in another workspace"
+)
+# of templates that others make
+OF_TEMPLATES = (Rule(f"variables.notice == 0 || {_ASKS}", _FREE),)
 _NUMBER = " + ' (at most ' + string(variables.notice) + ')'"
 SENTENCES = {_GRACE: f"{cel_text(_GRACE)}{_NUMBER}"}
+
+
+def of_pods(site: Site) -> tuple[Rule, ...]:
+    """What a controller makes, its template was asked for; so the portal's own movers of files need no exception by a mark."""
+    return (*_OF_PODS, Rule(f"variables.notice == 0 || !({site.outsiders}) || {_ASKS}", _FREE))
 
 
 def policies(site: Site) -> list[Object]:
