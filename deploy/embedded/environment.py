@@ -50,7 +50,7 @@ def test_database_url() -> str:
     """Nothing is started where GPUAAS_TEST_DATABASE_URL names a server."""
     given = os.environ.get("GPUAAS_TEST_DATABASE_URL")
     with disowned():  # other runs use it too
-        return given or postgres.start(CACHE / "postgres", postgres.TEST_OPTIONS)
+        return given or postgres.start(CACHE / "postgres", postgres.TEST_OPTIONS, outlives_checkout=True)
 
 
 def test_redis_url() -> str:

