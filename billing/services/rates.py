@@ -37,7 +37,8 @@ def rate_set(
     resource: str = "",
     currency: str = "",
 ) -> Rate:
-    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts; the one in force ends then.
+    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts, or this has no price any more as it was
+    announced; the one in force ends then.
 
     resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. currency: of the
     standard card, by default the portal's. Raises Invalid on `flavor`, `resource`, `meter`, `price`, `currency`, or on
@@ -60,7 +61,8 @@ def rate_set(
         _room_make(rows, start)
         following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
         rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
-        rate.valid_from, rate.valid_to = start, following.valid_from if following else None
+        ends = before.valid_to if before else None  # announced, as a version without this price
+        rate.valid_from, rate.valid_to = start, following.valid_from if following else ends
         rate.created_by = actor.name
         rate.version = version_at(card=card, at=start, actor=actor)
         rate.save(force_insert=True)

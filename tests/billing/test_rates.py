@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 import time_machine
@@ -40,6 +41,14 @@ def test_a_new_price_ends_the_one_in_force(as_olga: Actor, h100: Flavor) -> None
     assert (later.currency, later.per_hour) == ("EUR", Decimal("2.10"))
     assert [row.price for row in selectors.rates_for(actor=as_olga, at=NOW)] == [Decimal("2.40")]
     assert AuditEntry.objects.filter(action="rate.set").count() == 2
+
+
+def test_a_price_set_before_an_announced_removal_leaves_that_as_it_is(as_olga: Actor, h100: Flavor) -> None:
+    given: dict[str, Any] = {"actor": as_olga, "flavor": h100, "meter": Meter.GPU_HELD}
+    old, gone = rate_set(**given, price="2"), NOW + timedelta(days=10)
+    Rate.objects.filter(pk=old.pk).update(valid_to=gone)
+    assert rate_set(**given, price="3", valid_from=NOW + timedelta(days=5)).valid_to == gone
+    assert rate_set(**given, price="4", valid_from=gone).valid_to is None
 
 
 def test_a_price_between_two_ends_where_the_next_begins(as_olga: Actor, h100: Flavor) -> None:
