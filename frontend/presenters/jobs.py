@@ -249,7 +249,8 @@ def _waits(row: Job, place: int | None) -> str:
     """Until the queue has looked at it."""
     if place != 1:
         return BEHIND
-    gpus = f"{row.takes['gpus']:,} GPUs, " if row.gpus else ""
+    count = row.takes["gpus"]
+    gpus = f"{count:,} {'GPU' if count == 1 else 'GPUs'}, " if count else ""
     cpus, memory = row.takes["vcpus"], row.takes["memory_gib"]
     return f"it starts once {gpus}{cpus:,} vCPU and {memory:,} GiB are free in {row.workspace.name}"
 

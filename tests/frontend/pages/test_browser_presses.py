@@ -62,6 +62,7 @@ PRESSES = {
         typed={"name": "twice", "image": "train:1"},
     ),
     "cancel": of_dialog("cancel", "/p/weather-lm/jobs/{job}/"),
+    "priority": of_dialog("priority", "/p/weather-lm/jobs/{job}/", priority="high"),
     "restart": of_dialog("restart", ENVIRONMENT),
     "stop": of_dialog("stop", ENVIRONMENT),
     "delete an environment": of_dialog("delete", ENVIRONMENT, confirm_name="lab"),
