@@ -37,16 +37,15 @@ def rate_set(
     resource: str = "",
     currency: str = "",
 ) -> Rate:
-    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts, or this has no price any more as it was
-    announced; the one in force ends then.
+    """Sets the price per unit-hour from `valid_from` (default now) until the next one starts, or an announced version has none any
+    more; the one in force ends then.
 
     resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. currency: of the
     standard card, by default the portal's. Raises Invalid on `flavor`, `resource`, `meter`, `price`, `currency`, or on
     `valid_from` if usage was already rated at another price.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
-    known = meter_require(meter, flavor, resource)
-    micro = price_parse(price)
+    known, micro = meter_require(meter, flavor, resource), price_parse(price)
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
@@ -61,7 +60,7 @@ def rate_set(
         _room_make(rows, start)
         following = rows.filter(valid_from__gt=start).order_by("valid_from").first()
         rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
-        ends = before.valid_to if before else None  # announced, as a version without this price
+        ends = before.valid_to if before else None
         rate.valid_from, rate.valid_to = start, following.valid_from if following else ends
         rate.created_by = actor.name
         rate.version = version_at(card=card, at=start, actor=actor)
