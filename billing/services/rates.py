@@ -62,8 +62,7 @@ def rate_set(
         rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
         ends = before.valid_to if before else None
         rate.valid_from, rate.valid_to = start, following.valid_from if following else ends
-        rate.created_by = actor.name
-        rate.version = version_at(card=card, at=start, actor=actor)
+        rate.created_by, rate.version = actor.name, version_at(card=card, at=start, actor=actor)
         rate.save(force_insert=True)
         after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
         audit_record(actor=actor, action="rate.set", target=rate, before=old, after=after)
