@@ -157,7 +157,7 @@ def import_take_back(
         return row
     if online and row.intervals > ONLINE:
         raise Conflict(
-            f"{row.name} has {row.intervals:,} intervals. More than {ONLINE:,} are taken back by manage.py usage_import "
+            f"{row.name} has {row.intervals:,} intervals. More than {ONLINE:,} are taken back by gpuaas-portal usage_import "
             f"--take-back"
         )
     if not imports.closes_try():

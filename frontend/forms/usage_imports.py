@@ -19,7 +19,7 @@ class UsageImportForm(Form):
     file = forms.FileField(
         label="File",
         error_messages={"required": "Choose a usage.csv."},
-        help_text="usage.csv, at most 1 MB. Larger files: manage.py usage_import.",
+        help_text="usage.csv, at most 1 MB. Larger files: gpuaas-portal usage_import.",
     )
     content = forms.CharField(required=False, widget=forms.HiddenInput, strip=False)
     called = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -46,7 +46,9 @@ class UsageImportForm(Form):
         found = super().clean() or {}
         uploaded = found.get("file")
         if uploaded is not None and uploaded.size > LARGEST:
-            self.add_error("file", f"The file is larger than {LARGEST:,} bytes. Use manage.py usage_import.")
+            self.add_error(
+                "file", f"The file is larger than {LARGEST:,} bytes. Use gpuaas-portal usage_import."
+            )
         elif uploaded is not None:
             found["data"], found["called"] = uploaded.read(), uploaded.name
         else:

@@ -58,7 +58,7 @@ def _metered(site: Site, meter: SiteMeter | None, now: datetime) -> Condition:
 
 
 def _unheard(site: Site, kind: str, message: str) -> Condition:
-    remedy = "Start the meter process (manage.py meter)."
+    remedy = "Start the meter process (gpuaas-portal meter)."
     if site.reached_at is None:
         message = f"{message} The site was never reached, so nothing can run there."
         remedy = "Check the site's address and credentials first; the meter then starts automatically."

@@ -76,7 +76,7 @@ def database_part() -> Part:
             "database",
             "Database",
             f"{_count(missing, 'migration is', 'migrations are')} not applied yet.",
-            "Run `manage.py migrate` of this release.",
+            "Run `gpuaas-portal migrate` of this release.",
         )
     return Part(
         "database", "Database", works=True, message="PostgreSQL answers and has the tables of this release."

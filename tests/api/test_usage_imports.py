@@ -111,4 +111,4 @@ def test_a_batch_that_is_too_large_for_a_request_is_left_to_the_command(
     )
     answer = olgas.post(f"{HOME}/{batch.pk}/take-back")
     assert (answer.status, answer.error["code"]) == (409, "conflict")
-    assert "manage.py usage_import --take-back" in answer.error["message"]
+    assert "gpuaas-portal usage_import --take-back" in answer.error["message"]

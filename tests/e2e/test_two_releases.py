@@ -213,7 +213,7 @@ def test_the_new_release_waits_for_its_tables_and_says_so(unmigrated: Pieces) ->
     status, words = health(portal, "/health/parts")
     assert status == 503
     assert "not applied yet" in words
-    assert "manage.py migrate" in words
+    assert "gpuaas-portal migrate" in words
     assert rows(portal) == before
     python(portal.folder, "manage.py", "migrate", "--verbosity", "0")
     wait_until("it is ready", lambda: health(portal, "/health/ready")[0] == 200, seconds=60)

@@ -93,7 +93,9 @@ def _fits(manifest: Manifest, *, with_keys: bool) -> None:
     missing = sorted(set(manifest.keys) - {key_id(key) for key in settings.ENCRYPTION_KEYS})
     if missing:
         have = (
-            "`manage.py backup_keys` takes them out of this archive" if with_keys else "this archive has none"
+            "`gpuaas-portal backup_keys` takes them out of this archive"
+            if with_keys
+            else "this archive has none"
         )
         raise Permanent(
             f"GPUAAS_ENCRYPTION_KEYS lacks the keys with the ids {', '.join(missing)}, without which sites cannot be "

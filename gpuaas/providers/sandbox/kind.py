@@ -12,7 +12,7 @@ KINDS = (
     DriverKind(
         name="sandbox",
         label="Sandbox",
-        summary="A simulated fleet for trying things out; `manage.py sandbox_fleet` gives a new site its nodes.",
+        summary="A simulated fleet for trying things out; `gpuaas-portal sandbox_fleet` gives a new site its nodes.",
         site="gpuaas.providers.sandbox.readings:SandboxPodsDriver",
         clusters="gpuaas.providers.sandbox.clusters.driver:SandboxClusterDriver",
         simulated=True,
@@ -22,7 +22,7 @@ KINDS = (
     DriverKind(
         name="sandbox-cloud",
         label="Sandbox cloud",
-        summary="A simulated cloud of machines for trying things out; `manage.py sandbox_fleet` gives a new site its nodes.",
+        summary="A simulated cloud of machines for trying things out; `gpuaas-portal sandbox_fleet` gives a new site its nodes.",
         site="gpuaas.providers.sandbox.machines:SandboxCloudDriver",
         nouns=Nouns(space="project", consumer="machine", node=""),
         simulated=True,

@@ -24,7 +24,7 @@ class UsageImportInput(Input):
     usage = Text(
         max_length=LONGEST_FILE,
         trim_whitespace=False,
-        help_text="The text of usage.csv. Upload longer files on the page, or use manage.py usage_import.",
+        help_text="The text of usage.csv. Upload longer files on the page, or use gpuaas-portal usage_import.",
     )
     name = TextOrEmpty(max_length=LONGEST_NAME, help_text="Of the import; empty for that of the file.")
     overlaps = serializers.ListField(

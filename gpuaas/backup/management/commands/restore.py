@@ -1,4 +1,4 @@
-"""`manage.py restore ARCHIVE`: the database of an archive, in place of an empty one; or `--recovered`, for a database that
+"""`gpuaas-portal restore ARCHIVE`: the database of an archive, in place of an empty one; or `--recovered`, for a database that
 PostgreSQL itself has brought back to an earlier moment."""
 
 from argparse import ArgumentParser
@@ -57,7 +57,7 @@ class Command(BaseCommand):
         )
         if done.pending:
             self.stdout.write(
-                f"{len(done.pending)} migrations are pending: run `manage.py migrate` and then `manage.py restore "
+                f"{len(done.pending)} migrations are pending: run `gpuaas-portal migrate` and then `gpuaas-portal restore "
                 "--recovered` before the start."
             )
         self.stdout.write(NEXT)

@@ -142,7 +142,7 @@ def permissions(api: Api) -> Check:
         return PERMISSIONS.bad(
             "Missing",
             f"The portal's credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}.",
-            "Apply the output of `manage.py site_role` at the site with an administrator's credentials; it contains "
+            "Apply the output of `gpuaas-portal site_role` at the site with an administrator's credentials; it contains "
             "every right. If the portal uses another account, bind it to that ClusterRole.",
         )
     return PERMISSIONS.good("Enough", "The portal's credentials have every right that the driver uses.")
