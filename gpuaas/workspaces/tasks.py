@@ -3,7 +3,7 @@
 import uuid
 
 from celery import shared_task
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.catalog.models import Site
@@ -67,7 +67,8 @@ def adoption_plan(adoption_id: str) -> bool:
 def members_sync(project_id: str) -> int:
     """Started when a role in the project changed: access at the site follows at once, not at the next periodic
     check."""
-    return _wake(Workspace.objects.filter(project=uuid.UUID(project_id), state__in=KEPT))
+    kept = Q(state__in=KEPT) | Q(state=WorkspaceState.FAILED, ready_at__isnull=False)
+    return _wake(Workspace.objects.filter(kept, project=uuid.UUID(project_id)))
 
 
 @shared_task(name="workspaces.site_changed")

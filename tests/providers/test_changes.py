@@ -13,6 +13,7 @@ from gpuaas.providers.registry import (
     driver_class,
     driver_names,
 )
+from gpuaas.workspaces.reconcile.timeline import CONSUMERS_STEPS
 
 SLEEP = {Change.SUSPEND, Change.RESUME}
 
@@ -35,6 +36,15 @@ def test_a_cluster_is_made_scaled_and_deleted_everywhere(name: str) -> None:
     assert {Change.CREATE, Change.SCALE, Change.DELETE} <= changes
     assert Change.RESIZE not in changes
     assert changes >= SLEEP or not SLEEP & changes
+
+
+@pytest.mark.parametrize("name", driver_names())
+@pytest.mark.parametrize("change", [Change.SUSPEND, Change.DELETE])
+def test_one_step_ends_what_is_charged(name: str, change: Change) -> None:
+    """The step after which nothing of the workspace runs, whatever else it waits for until all of it is gone. Where there is one
+    step alone, that is it."""
+    steps = driver_class(name).changes.get(change, ())
+    assert len(CONSUMERS_STEPS.intersection(step.key for step in steps)) == (1 if len(steps) > 1 else 0)
 
 
 class Once(Provisioner[str]):

@@ -81,11 +81,16 @@ def states(expected: Expected) -> Iterator[str]:
 
 def open_work() -> Iterator[str]:
     """No operation is under way, the newest of each succeeded, and nobody holds a claim. One that is over binds nobody: a
-    worker that was killed as it looked at a row that was not due leaves it there until the next visit."""
+    worker that was killed as it looked at a row that was not due leaves it there until the next visit.
+
+    What was overtaken may seem to be the newest: ids begin with the time, and clocks were stepped."""
     for model, holder in ((Operation, "workspace_id"), (ClusterOperation, "cluster_id")):
         yield from (f"open: {one}" for one in model._default_manager.filter(finished_at=None))
-        newest = model._default_manager.order_by(holder, "-pk").distinct(holder)
-        yield from (f"not succeeded: {one}" for one in newest if one.finished_at and not one.succeeded)
+        ended = model._default_manager.filter(finished_at__isnull=False).order_by(holder, "-pk")
+        newest = list(ended.exclude(succeeded=None).distinct(holder))
+        yield from (f"not succeeded: {one}" for one in newest if not one.succeeded)
+        known = {getattr(one, holder) for one in newest}
+        yield from (f"overtaken by nothing: {one}" for one in ended if getattr(one, holder) not in known)
     for claimed in claimables():
         for row in claimed._default_manager.filter(claim_until__gt=now()).values("pk", "claim_until"):
             yield f"claimed: {claimed.__name__} {row}"

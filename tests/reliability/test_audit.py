@@ -45,6 +45,7 @@ DAMAGE: dict[str, tuple[Callable[[], Any], str]] = {
     "state": (lambda: Workspace.objects.update(state="suspended"), "is suspended, not ready"),
     "operation": (lambda: Operation.objects.update(finished_at=None), "open: "),
     "failed": (lambda: Operation.objects.update(succeeded=False), "not succeeded: "),
+    "overtaken": (lambda: Operation.objects.update(succeeded=None), "overtaken by nothing: "),
     "claim": (claim_keep, "claimed: Workspace"),
     "orphan": (orphan_make, "left at the site is an orphan"),
     "missing": (lambda: _space().delete(), "has no namespace"),
@@ -78,6 +79,13 @@ def test_each_damage_is_named(
         return [*audit.never(expected), *audit.wrong(expected)]
 
     assert found() == []
+    # by a process whose clock was ahead
+    later, at = uuid.UUID(int=2**128 - 1), clock.now()
+    overtaken = row.operations.create(
+        pk=later, kind="create", requested_by="alice", requested_at=at, finished_at=at
+    )
+    assert found() == []
+    overtaken.delete()
 
     def check(damage: Callable[[], Any], words: str) -> None:
         damage()

@@ -62,14 +62,17 @@ def test_who_leaves_the_project_leaves_its_workspaces(
     assert workspace.members.filter(user=bob).exists()
 
 
+@pytest.mark.parametrize("state", ["ready", "failed"])
 def test_a_role_lost_in_the_project_is_lost_at_the_site_at_once(
-    as_alice: Actor, bob: User, project: Project, site: Site
+    as_alice: Actor, bob: User, project: Project, site: Site, state: str
 ) -> None:
-    """Not at the next periodic look: the membership's change makes every ready workspace of the project due."""
+    """Not at the next periodic look: the membership's change makes every workspace of the project due that people can enter,
+    such as one that failed to grow."""
     workspace = ready(as_alice, project, site)
     member_set(actor=as_alice, workspace=workspace, username="bob", role="edit")
     run_now(workspace)
     run(workspace.pk)
+    Workspace.objects.filter(pk=workspace.pk).update(state=state)
     project_member_remove(actor=as_alice, project=project, user=bob)
 
     assert members_sync(str(project.pk)) == 1

@@ -15,6 +15,7 @@ from gpuaas.core.errors import NotFound, Unauthorized
 from gpuaas.providers.base import Access, AccessKind, Member, WorkspaceRef, WorkspaceSpec
 from gpuaas.providers.openstack import names
 from gpuaas.providers.openstack.client import Cloud, Object
+from gpuaas.providers.openstack.duplicates import MADE
 
 Holder = tuple[str, str]  # "users" or "groups", and the id
 TRIES, AGAIN_SECONDS = 8, 0.3
@@ -57,10 +58,15 @@ def users_of(cloud: Cloud, project: Object) -> list[Object]:
 
 
 def all_users_of(cloud: Cloud, project: Object) -> list[Object]:
-    """Including the portal's own user."""
+    """Including the portal's own user. By more than the name: that of an adopted project may begin the names of people who have
+    nothing to do with it."""
     prefix = names.user_name(project["name"], "")
     rows = cloud.items("identity", "/users", "users", domain_id=project["domain_id"], name__startswith=prefix)
-    return [row for row in rows if row["name"].startswith(prefix)]
+    return [row for row in rows if row["name"].startswith(prefix) and _is_ours(row, project)]
+
+
+def _is_ours(user: Object, project: Object) -> bool:
+    return user.get("description") == MADE and user.get("default_project_id") == project["id"]
 
 
 def roles_held(cloud: Cloud, project_id: str) -> dict[Holder, set[str]]:
@@ -168,7 +174,7 @@ def _user_make(cloud: Cloud, name: str, project: Object, password: str = "") -> 
         "domain_id": project["domain_id"],
         "default_project_id": project["id"],
         "password": password or secrets.token_urlsafe(32),
-        "description": "made by gpuaas",
+        "description": MADE,
     }
     made: Object = cloud.post("identity", "/users", {"user": body})["user"]
     return made

@@ -208,4 +208,4 @@ def verbs_now(machine: Machine) -> list[MachineVerb]:
     """What its state and its workspace's allow; the services decide who may do it."""
     awake = machine.workspace.state in AWAKE
     free = [verb for verb in MachineVerb if machine.state in ALLOWED[verb] and (awake or verb in ALWAYS)]
-    return [verb for verb in free if verb is MachineVerb.DELETE or not machine.verb]
+    return [verb for verb in free if verb is MachineVerb.DELETE or (machine.uid and not machine.verb)]

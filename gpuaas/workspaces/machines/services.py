@@ -100,6 +100,8 @@ def machine_act(
     if held.state not in ALLOWED[verb]:
         label = LIFE.looks[MachineState(held.state)].label.lower()
         raise Conflict(f"a machine that is {label} cannot {words_of(verb)}", detail={"state": held.state})
+    if verb is not MachineVerb.DELETE and not held.uid:
+        raise Conflict("the site never made it: delete it, and order another one")
     if verb is not MachineVerb.DELETE and held.verb:
         raise Conflict(f"one action at a time: {held.name} is about to {words_of(MachineVerb(held.verb))}")
     made_of = rebuild_image_check(row, held, image) if verb is MachineVerb.REBUILD and image else ""

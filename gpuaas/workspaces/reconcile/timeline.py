@@ -22,7 +22,8 @@ from gpuaas.workspaces.services.rows import WORKSPACE, workspace_announce
 from gpuaas.workspaces.states import WorkspaceState
 
 FLUSH_SECONDS = 0.25
-CONSUMERS_STEP = "pods"  # drivers' step of release and suspend after which nothing of the workspace runs
+# the one step of each driver's release and suspension after which nothing of the workspace runs
+CONSUMERS_STEPS = frozenset({"pods", "servers", "devices"})
 ACCESS_STEP = "access"
 COLUMNS = ["state", "started_at", "finished_at", "attempts", "detail"]
 
@@ -101,7 +102,7 @@ class Timeline:
         if row.state == WorkspaceState.DELETING:
             _released(row, step, at)
         elif row.state == WorkspaceState.SUSPENDING:
-            if step.key == CONSUMERS_STEP:
+            if step.key in CONSUMERS_STEPS:
                 holdings_set(workspace=row, items=(), storage=storage_confirmed(row), at=at)
         else:
             self._digest_note()
@@ -127,7 +128,7 @@ def _run(step: Step) -> None:
 
 
 def _released(row: Workspace, step: Step, at: datetime) -> None:
-    if step.key == CONSUMERS_STEP:
+    if step.key in CONSUMERS_STEPS:
         holdings_end(workspace=row, at=at)
     if step.key == ACCESS_STEP:
         grants_end(workspace=row, at=at)

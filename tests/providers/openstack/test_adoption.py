@@ -11,6 +11,7 @@ from gpuaas.providers.base import AdoptionStep, WorkspaceSpec
 from gpuaas.providers.openstack import flavors, people, projects
 from gpuaas.providers.openstack.client import Cloud
 from gpuaas.providers.openstack.driver import OpenStackDriver
+from gpuaas.providers.openstack.duplicates import MADE
 from tests.lab.fixtures import until
 from tests.lab.openstack.fixtures import Cloud as LabCloud
 from tests.lab.openstack.fixtures import Project
@@ -87,6 +88,26 @@ def test_it_goes_on_as_it_was_and_is_held(driver: OpenStackDriver, cloud: LabClo
         take_away(driver, spec)
     assert projects.project_find(admin, old.name) is None
     assert cloud.call("GET", "compute", f"/flavors/{old.flavor}").ok
+
+
+def test_people_whose_names_begin_like_the_projects_stay(
+    driver: OpenStackDriver, cloud: LabCloud, old: Old
+) -> None:
+    """`anna.schmidt` is nobody of the project `anna`, and no user of another one whose name goes on."""
+    spec, domain = taking(old), {"domain_id": "default", "password": "correct horse battery"}
+    body = {"user": {"name": f"{old.name}.schmidt", **domain}}
+    stranger = cloud.call("POST", "identity", "/users", json=body).json()["user"]["id"]
+    body = {"user": {"name": f"{old.name}.dev.u-bob", "description": MADE, **domain}}
+    neighbor = cloud.call("POST", "identity", "/users", json=body).json()["user"]["id"]
+    assert driver.adopt(spec).done
+    try:
+        provision(driver, spec)
+        assert driver.drift(spec) == ()
+    finally:
+        take_away(driver, spec)
+    for user in (stranger, neighbor):
+        assert cloud.call("GET", "identity", f"/users/{user}").ok
+        cloud.call("DELETE", "identity", f"/users/{user}")
 
 
 def test_more_in_use_than_bought_is_in_the_way(driver: OpenStackDriver, cloud: LabCloud, old: Old) -> None:

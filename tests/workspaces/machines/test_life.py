@@ -13,7 +13,7 @@ from gpuaas.providers.sandbox.dials import ALWAYS, failure_plan
 from gpuaas.providers.sandbox.machines import machine_behind
 from gpuaas.providers.sandbox.models import SandboxMachine, SandboxNode
 from gpuaas.workspaces.machines.models import Machine, MachineLook
-from gpuaas.workspaces.machines.selectors import flavors_left, machines_of
+from gpuaas.workspaces.machines.selectors import flavors_left, machines_of, verbs_now
 from gpuaas.workspaces.machines.services import (
     MachineOrder,
     console_request,
@@ -177,6 +177,9 @@ def test_what_the_site_refuses_is_told_and_given_up(as_bob: Actor, workspace: Wo
     made = visited(order(as_bob, workspace))
     assert (made.state, made.uid, made.cloud_init) == ("failed", "", "")
     assert "refuses launch" in made.failure
+    assert verbs_now(made) == [V.DELETE]
+    with pytest.raises(Conflict, match="never made it"):
+        machine_act(actor=as_bob, machine=made, verb=V.REBUILD)
     assert visited(machine_delete(actor=as_bob, machine=made)).state == "deleted"
     other = visited(order(as_bob, workspace, name="other"))
     failure_plan(workspace.site_id, verb="act:stop", error="permanent")
