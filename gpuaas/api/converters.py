@@ -16,7 +16,9 @@ class Name(StringConverter):
 
 
 class Username(StringConverter):
-    regex = r"[A-Za-z0-9_.@+-]{1,150}"
+    """As Django's own validator of names has it: letters of every script."""
+
+    regex = r"[\w.@+-]{1,150}"
 
 
 class Month(StringConverter):

@@ -29,6 +29,7 @@ UNDER_WAY = "a request with this Idempotency-Key is still running"
 FORM = re.compile(r"\A[\x21-\x7e]{1,128}\Z")
 REMEMBERED_HEADERS = ("Location", "ETag")
 MARK = "handles_idempotency"
+LONGEST_REQUEST = timedelta(minutes=5)
 
 V = TypeVar("V")
 P = ParamSpec("P")
@@ -38,6 +39,12 @@ Handler = Callable[Concatenate[V, Request, P], Response]
 class InProgress(Conflict):
     code = "idempotency_in_progress"
     retry_after = 1
+
+
+class Interrupted(Conflict):
+    """Its process ended in the middle: whether the work was done, a program cannot know, so it must not try on by itself."""
+
+    code = "idempotency_interrupted"
 
 
 class Replayed(Conflict):
@@ -159,9 +166,9 @@ def _replay(request: Request, row: IdempotencyKey) -> Response:
     if row.fingerprint != _fingerprint(request):
         raise Reused("this Idempotency-Key was used for another request; use a new key")
     if row.status is None:
-        raise InProgress(
-            "a request with this Idempotency-Key is still running, or was interrupted; use a new key"
-        )
+        if clock.now() - (row.expires_at - KEPT) > LONGEST_REQUEST:
+            raise Interrupted("the request with this Idempotency-Key was interrupted; use a new key")
+        raise InProgress("a request with this Idempotency-Key is still running")
     if row.secret:
         raise Replayed(
             "this request was already executed and its secret shown once; use a new key to create another"

@@ -1,23 +1,24 @@
 """Strict parsers: they refuse text that no database column can hold before any view sees it."""
 
-import codecs
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
 from rest_framework.parsers import BaseParser, JSONParser
 from rest_framework.utils.json import strict_constant
 
 from gpuaas.core.errors import Invalid
 from gpuaas.core.plain_yaml import ODD, odd, plain_read
 
+UTF_8 = "utf-8"  # RFC 8259, section 8.1
 TWICE = "this name is given twice"
 
 
 class StrictJSONParser(JSONParser):
-    """Also refuses nesting beyond Python's stack; and, each at its field, a name that an object has twice, null characters and
-    lone surrogates."""
+    """Also refuses other encodings than UTF-8, nesting beyond Python's stack; and, each at its field, a name that an object has
+    twice, null characters and lone surrogates."""
 
     def parse(
         self,
@@ -25,10 +26,13 @@ class StrictJSONParser(JSONParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        encoding = (parser_context or {}).get("encoding", "utf-8")
+        encoding = (parser_context or {}).get("encoding") or UTF_8
+        if encoding.lower() not in {UTF_8, "utf8"}:
+            # Python knows some that inflate a short body to gigabytes
+            raise UnsupportedMediaType(f"{self.media_type}; charset={encoding[:40]}")
         try:
-            text = codecs.getreader(encoding)(stream)
-            parsed = json.load(text, parse_constant=strict_constant, object_pairs_hook=_Object)
+            text = stream.read().decode(UTF_8)
+            parsed = json.loads(text, parse_constant=strict_constant, object_pairs_hook=_Object)
             wrong = dict(_odd(parsed, ()))
         except RecursionError as error:
             raise ParseError("the JSON is nested too deeply") from error
@@ -63,8 +67,8 @@ class _Object(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        names = [name for name, _ in pairs]
-        self.twice = {name for name in names if names.count(name) > 1} if len(self) < len(names) else set()
+        times = Counter(name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
+        self.twice = {name for name, count in times.items() if count > 1}
 
 
 def _odd(value: Any, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:

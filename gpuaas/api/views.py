@@ -43,13 +43,14 @@ class ApiView(APIView):
     params: dict[str, Any]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        # before whoever parses it, as the check of a browser's CSRF token does
+        if len(request._request.body) > LONGEST_BODY:
+            raise TooLarge
         super().initial(request, *args, **kwargs)
         handler = getattr(self, (request.method or "").lower(), None)
         if handler is None:
             return
         self._count(request)
-        if len(request._request.body) > LONGEST_BODY:
-            raise TooLarge
         self.params = self._query(request, getattr(handler, QUERY, NoQuery))
         self.admit()
 

@@ -5,7 +5,9 @@ from typing import Any, cast
 
 from channels.auth import get_user
 from channels.db import database_sync_to_async
+from django.contrib.sessions.models import Session
 
+from gpuaas.core import clock
 from gpuaas.core.errors import Unauthorized
 from gpuaas.core.events import OPERATORS_GROUP, project_group, user_group
 from tenants.models import User
@@ -21,12 +23,16 @@ async def groups_now(scope: Mapping[str, Any]) -> frozenset[str]:
     session = scope.get("session")
     if session is None or not session.session_key:
         return frozenset()
-    if not await database_sync_to_async(session.exists)(session.session_key):
+    if not await database_sync_to_async(_is_live)(session.session_key):
         return frozenset()
     user = await get_user(cast("Any", scope))
     if not isinstance(user, User):
         return frozenset()
     return await database_sync_to_async(groups_for)(user)
+
+
+def _is_live(session_key: str) -> bool:
+    return Session.objects.filter(pk=session_key, expire_date__gt=clock.now()).exists()
 
 
 def groups_for(user: User) -> frozenset[str]:

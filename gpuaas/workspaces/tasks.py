@@ -22,6 +22,7 @@ from gpuaas.workspaces.watch import site_repair
 __all__ = ["machines", "machines_sweep"]  # found by Celery here
 
 KEPT = (WorkspaceState.READY, WorkspaceState.SUSPENDED)
+ENTERED = Q(state__in=KEPT) | Q(state=WorkspaceState.FAILED, ready_at__isnull=False)
 
 
 @shared_task(name="workspaces.reconcile", base=SiteTask, site_by="workspaces")
@@ -67,8 +68,13 @@ def adoption_plan(adoption_id: str) -> bool:
 def members_sync(project_id: str) -> int:
     """Started when a role in the project changed: access at the site follows at once, not at the next periodic
     check."""
-    kept = Q(state__in=KEPT) | Q(state=WorkspaceState.FAILED, ready_at__isnull=False)
-    return _wake(Workspace.objects.filter(kept, project=uuid.UUID(project_id)))
+    return _wake(Workspace.objects.filter(ENTERED, project=uuid.UUID(project_id)))
+
+
+@shared_task(name="workspaces.person_sync")
+def person_sync(user_id: str) -> int:
+    """The same when an account was disabled or enabled, or its role on the platform changed: in all workspaces of the person."""
+    return _wake(Workspace.objects.filter(ENTERED, members__user=uuid.UUID(user_id)))
 
 
 @shared_task(name="workspaces.site_changed")

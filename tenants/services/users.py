@@ -6,14 +6,13 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
 from gpuaas.core.validation import row_check
 from tenants.actors import Actor
 from tenants.audit import audit_record
-from tenants.models import Project, User
+from tenants.models import User
 from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
 from tenants.services.addresses import address_free_require
@@ -96,6 +95,7 @@ def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> N
     _another_operator_require(row)
     User.objects.filter(pk=user.pk).update(platform_role=role)
     _recorded(actor, "role", user, before={"platform_role": row.platform_role}, after={"platform_role": role})
+    _access_follows(user)
     user.refresh_from_db()
 
 
@@ -129,12 +129,15 @@ def _another_operator_require(user: User) -> None:
 def _active_set(actor: Actor, user: User, *, active: bool) -> None:
     if User.objects.filter(pk=user.pk, is_active=not active).update(is_active=active):
         _recorded(actor, "activate" if active else "deactivate", user)
-        mine = Q(memberships__user=user) | Q(organization__memberships__user=user)
-        for project_id in Project.objects.filter(mine).order_by().distinct().values_list("pk", flat=True):
-            poke("workspaces.members_sync", str(project_id))
-        poke("clusters.revoke")
-        session_changed(user)
+        _access_follows(user)
     user.refresh_from_db()
+
+
+def _access_follows(user: User) -> None:
+    """At the sites, and on open pages."""
+    poke("workspaces.person_sync", str(user.pk))
+    poke("clusters.revoke")
+    session_changed(user)
 
 
 def _password_set(user: User, password: str | None) -> None:

@@ -1,5 +1,6 @@
 """Whatever is wrong with a request: the one error shape, 4xx, nothing changed."""
 
+import bz2
 import json
 from datetime import timedelta
 from typing import Any
@@ -238,6 +239,24 @@ def test_another_projects_id(program: Caller, other_project: Project, limits: No
     assert program.get(f"/projects/{other_project.pk}").status == 404
     assert program.delete(f"{HOME}/{uuid7()}").status == 404
     assert snapshot() == before
+
+
+@pytest.mark.parametrize("charset", ["bz2", "zlib", "rot13", "hex", "utf-16", "utf-7", "latin-1"])
+@pytest.mark.parametrize("path", [HOME, "/node-reports", "/queue-reports"])
+def test_json_is_utf_8(program: Caller, charset: str, path: str) -> None:
+    """bz2 would make a gigabyte of a few hundred bytes, of which the limit knows nothing. Two addresses parse before they know who
+    asks."""
+    body = bz2.compress(b'"' + b"a" * 10**6 + b'"') if charset == "bz2" else b"{}"
+    headers = program.headers if path == HOME else {"Authorization": "Bearer x"}
+
+    def sent(charset: str) -> Answer:
+        named = f"application/json; charset={charset}"
+        return Answer(
+            program.client.generic("POST", f"/api/v1{path}", body, content_type=named, headers=headers)
+        )
+
+    assert (sent(charset).status, sent(charset).code) == (415, "unsupported_media_type")
+    assert sent("UTF-8").status in {400, 401}
 
 
 def test_a_browser_without_the_csrf_token_is_refused(alice: User, limits: None) -> None:

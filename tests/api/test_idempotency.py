@@ -105,6 +105,22 @@ def test_a_secret_answer_is_not_kept(alices: Caller) -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("minutes", "code"), [(1, "idempotency_in_progress"), (10, "idempotency_interrupted")]
+)
+def test_what_was_interrupted_is_not_tried_on_for_a_day(alices: Caller, minutes: int, code: str) -> None:
+    """Of a process that was killed before the answer: a program obeys Retry-After."""
+    expires = (clock.now() + timedelta(days=1)).isoformat()
+    body = {"name": "ci", "scopes": ["workspace:view"], "expires_at": expires}
+    assert alices.post("/projects/weather-lm/tokens", body, Idempotency_Key="k1").status == 201
+    begun = clock.now() - timedelta(minutes=minutes)
+    IdempotencyKey.objects.update(status=None, expires_at=begun + timedelta(hours=24))
+    again = alices.post("/projects/weather-lm/tokens", body, Idempotency_Key="k1")
+    assert (again.status, again.code) == (409, code)
+    assert ("Retry-After" in again.headers) is (minutes == 1)
+
+
+@pytest.mark.django_db
 def test_a_refused_secret_leaves_the_key_free(alices: Caller) -> None:
     body = {"name": "ci", "scopes": ["workspace:view"], "expires_at": "2001-01-01T00:00:00Z"}
     assert alices.post("/projects/weather-lm/tokens", body, Idempotency_Key="k1").status == 400

@@ -52,6 +52,16 @@ at_once: 1
     assert alices.get(f"{again.headers['Location']}/file").content == answer.content
 
 
+def test_a_browser_submits_one_whose_csrf_token_is_checked(alices: Caller, workspace: Workspace) -> None:
+    """Who checks that reads the body first, however long it is."""
+    alices.client.handler.enforce_csrf_checks = True
+    alices.client.cookies["csrftoken"] = token = "a" * 32
+    text = f"workspace: {workspace.pk}\nname: train\nimage: train:1\n"
+    assert sent(alices, text, X_CSRFToken=token).status == 202
+    assert sent(alices, text).code == "csrf_failed"
+    assert sent(alices, "#" * 3_000_000, X_CSRFToken=token).status == 413
+
+
 def test_a_script_is_readable_in_it(alices: Caller, workspace: Workspace) -> None:
     body = {"workspace": str(workspace.pk), "name": "train", "image": "train:1"}
     made = alices.post(HERE, body | {"command": ["sh", "-c", SCRIPT]})

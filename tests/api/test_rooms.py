@@ -13,6 +13,7 @@ from quotas.models import Limit
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tests.api.caller import Caller, token_for
+from tests.factories.tenants import UserFactory
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -53,6 +54,10 @@ def test_members_come_and_go(alices: Caller, bobs: Caller, charlie: User, projec
         "bob",
         "charlie",
     ]
+    UserFactory.create(username="jürgen")
+    assert alices.put(f"{P}/members/jürgen", {"role": "viewer"}).json["username"] == "jürgen"
+    assert alices.get(f"{P}/members/jürgen").json["role"] == "viewer"
+    assert alices.delete(f"{P}/members/jürgen").status == 204
     assert alices.delete(f"{P}/members/charlie").status == 204
     assert alices.delete(f"{P}/members/charlie").status == 404
     assert bobs.delete(f"{P}/members/bob").status == 204

@@ -28,6 +28,7 @@ OTHERS = {
     "jobs.queue",
     "quotas.capacity_sync",
     "workspaces.members_sync",
+    "workspaces.person_sync",
     "workspaces.site_changed",
 }
 

@@ -14,6 +14,7 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from gpuaas.core import clock
 from gpuaas.core.events import OPERATORS_GROUP, project_group, user_group
 from gpuaas.live import consumers
 from gpuaas.live.audience import groups_for
@@ -147,8 +148,9 @@ def test_a_new_member_hears_the_project_after_their_own_event(charlie: User, pro
     run(scenario)
 
 
-def test_heartbeats_recheck_and_end_a_session_that_was_signed_out(
-    alice: User, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("how", ["signed out", "expired"])
+def test_heartbeats_recheck_and_end_a_session_that_is_over(
+    alice: User, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.01)
     monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
@@ -158,7 +160,10 @@ def test_heartbeats_recheck_and_end_a_session_that_was_signed_out(
 
         page = await connect(alice)
         assert await page.hears() == {"type": "heartbeat"}
-        await sync_to_async(Session.objects.all().delete)()
+        if how == "expired":
+            await sync_to_async(Session.objects.update)(expire_date=clock.now())
+        else:
+            await sync_to_async(Session.objects.all().delete)()
         message = await page.hears()
         while "closed" not in message:
             message = await page.hears()

@@ -12,11 +12,11 @@ from gpuaas.providers.sandbox.models import SandboxMember
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import run
 from gpuaas.workspaces.services import credential_issue, member_remove, member_set
-from gpuaas.workspaces.tasks import members_sync
+from gpuaas.workspaces.tasks import members_sync, person_sync
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
 from tenants.selectors import actor_for
-from tenants.services import project_member_remove
+from tenants.services import project_member_remove, user_deactivate, user_platform_role_set, users
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.workspaces.stage import members_at_site, ready, request, run_now
 
@@ -76,6 +76,31 @@ def test_a_role_lost_in_the_project_is_lost_at_the_site_at_once(
     project_member_remove(actor=as_alice, project=project, user=bob)
 
     assert members_sync(str(project.pk)) == 1
+    run(workspace.pk)
+
+    assert members_at_site(site) == {"alice": "admin"}
+
+
+@pytest.mark.parametrize("how", ["role", "disabled"])
+def test_an_operator_who_is_none_any_more_is_gone_from_the_site(
+    as_alice: Actor, as_olga: Actor, project: Project, site: Site, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is a member by the role on the platform alone, and of no project."""
+    other = UserFactory.create(username="otto", platform_role="operator")
+    workspace = ready(as_alice, project, site)
+    member_set(actor=as_alice, workspace=workspace, username="otto", role="edit")
+    run_now(workspace)
+    run(workspace.pk)
+    assert members_at_site(site) == {"alice": "admin", "otto": "edit"}
+    sent: list[tuple[str, ...]] = []
+    monkeypatch.setattr(users, "poke", lambda *words: sent.append(words))
+    if how == "role":
+        user_platform_role_set(actor=as_olga, user=other, platform_role="")
+    else:
+        user_deactivate(actor=as_olga, user=other)
+
+    assert ("workspaces.person_sync", str(other.pk)) in sent
+    assert person_sync(str(other.pk)) == 1
     run(workspace.pk)
 
     assert members_at_site(site) == {"alice": "admin"}
