@@ -8,6 +8,7 @@ from billing.mails import alert_mails_send
 from billing.months import month_parse
 from billing.policies import policy_allowance
 from billing.services import budget_alerts, closing, keeping, payments, pdfs
+from gpuaas.catalog.lanes import SiteTask
 from gpuaas.clusters.reconcile.policies import policy_run
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
@@ -73,7 +74,7 @@ def budgets_enforce(budget_id: str) -> None:
     alert_mails_send()
 
 
-@shared_task(name="billing.scaling_policy")
+@shared_task(name="billing.scaling_policy", base=SiteTask, site_by="clusters__pools__policy")
 def scaling_policy(policy_id: str) -> None:
     """A round of one policy of a cluster, with what may be spent on it."""
     policy_run(uuid.UUID(policy_id), purse=policy_allowance)

@@ -23,7 +23,7 @@ def reconcile(cluster_id: str) -> None:
 @shared_task(name="clusters.sweep")
 def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks."""
-    return claims.due_poke(Cluster, "clusters.reconcile")
+    return claims.due_poke(Cluster, "clusters.reconcile", by="site")
 
 
 @shared_task(name="clusters.leases")
@@ -34,7 +34,7 @@ def lease_ends() -> int:
 @shared_task(name="clusters.policies")
 def policies_due() -> int:
     """Starts the rounds of policies that are due. The task is billing's, which knows what may be spent."""
-    return claims.due_poke(ScalingPolicy, "billing.scaling_policy")
+    return claims.due_poke(ScalingPolicy, "billing.scaling_policy", by="pool__cluster__site")
 
 
 @shared_task(name="clusters.samples")

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 import structlog
 from django.db import models, transaction
-from django.db.models import Case, F, Q, Value, When
+from django.db.models import Case, F, Q, Value, When, Window
+from django.db.models.functions import RowNumber
 
 from gpuaas.core import clock, pulse
 from gpuaas.core.backoff import CAP_SECONDS, delay
@@ -118,9 +119,20 @@ def due_ids(model: type[Claimable], *, now: datetime, limit: int) -> list[Any]:
         return list(rows.values_list("pk", flat=True))
 
 
-def due_poke(model: type[Claimable], task: str, *, limit: int = SWEEP_LIMIT) -> int:
-    """Sends `task` for each row that is due, whose own poke may have been lost; returns how many."""
-    due = due_ids(model, now=clock.now(), limit=limit)
+def due_in_turn(model: type[Claimable], *, by: str, now: datetime, limit: int) -> list[Any]:
+    """The same without a lock, the oldest of each site before the second of any: else one site that does not answer, with more due
+    rows than a sweep takes, would keep all others from it. by: the field that leads to the site."""
+    turn = Window(RowNumber(), partition_by=[F(by)], order_by="due_at")
+    rows = model._default_manager.filter(
+        Q(claim_until__isnull=True) | Q(claim_until__lte=now), due_at__lte=now
+    )
+    return list(rows.annotate(turn=turn).order_by("turn", "due_at").values_list("pk", flat=True)[:limit])
+
+
+def due_poke(model: type[Claimable], task: str, *, by: str = "", limit: int = SWEEP_LIMIT) -> int:
+    """Sends `task` for each row that is due, whose own poke may have been lost; returns how many. by: as of `due_in_turn`."""
+    now = clock.now()
+    due = due_in_turn(model, by=by, now=now, limit=limit) if by else due_ids(model, now=now, limit=limit)
     for pk in due:
         poke(task, str(pk))
     return len(due)

@@ -27,7 +27,7 @@ def environment_log(environment_id: str) -> bool:
 def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic looks, and logs."""
     claims.due_poke(EnvironmentLog, LOG_TASK)
-    return claims.due_poke(Environment, ENVIRONMENT.task)
+    return claims.due_poke(Environment, ENVIRONMENT.task, by="site")
 
 
 @shared_task(name="environments.use", base=SiteTask, site_by="environments")

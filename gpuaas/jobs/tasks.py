@@ -31,6 +31,6 @@ def sweep() -> int:
     left of workspaces, which holds up none of it."""
     for workspace_id in waiting().order_by().values_list("workspace", flat=True).distinct():
         queue_poke(workspace_id)
-    started = claims.due_poke(Job, JOB.task)
+    started = claims.due_poke(Job, JOB.task, by="site")
     left_delete()
     return started

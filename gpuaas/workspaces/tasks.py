@@ -34,7 +34,7 @@ def reconcile(workspace_id: str) -> None:
 def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks."""
     watches_lost()
-    due = claims.due_poke(Workspace, "workspaces.reconcile")
+    due = claims.due_poke(Workspace, "workspaces.reconcile", by="site")
     revocations = AccessGrant.objects.filter(revoke_due_at__lte=clock.now()).order_by()
     for (workspace_id,) in revocations.values_list("workspace").distinct()[: claims.SWEEP_LIMIT]:
         poke("workspaces.revoke", str(workspace_id))

@@ -23,7 +23,6 @@ __all__ = ["broker"]
 OTHERS = {
     "billing.budgets_enforce",
     "billing.month_close",
-    "billing.scaling_policy",
     "gpustats.keep",
     "jobs.queue",
     "quotas.capacity_sync",

@@ -27,4 +27,4 @@ def machines_sweep() -> int:
     moment = clock.now()
     ending = MachineLook.objects.filter(workspace__state=WorkspaceState.DELETING)
     ending.filter(due_at__gt=moment + ENDING_EVERY).update(due_at=moment)
-    return claims.due_poke(MachineLook, TASK)
+    return claims.due_poke(MachineLook, TASK, by="workspace__site")
