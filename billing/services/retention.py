@@ -85,7 +85,7 @@ def _obstacle(month: date, now: datetime) -> str:
     if not closed.filter(month=month).exists():
         return "it is not closed"
     last = month_final()
-    following = month_next(last) if last else month_first() or month
+    following = month_next(last) if last else _first(month)
     if month != following:
         return f"{following:%B %Y} comes first"
     if MonthClose.objects.filter(state=CloseState.REQUESTED).exists():
@@ -97,6 +97,16 @@ def _obstacle(month: date, now: datetime) -> str:
             "close posts the difference; afterwards it can become final"
         )
     return ""
+
+
+def _first(month: date) -> date:
+    """That of the first usage, or what was closed without a gap before it. An earlier one was closed by mistake, and nobody would
+    close what lies between."""
+    found = month_first() or month
+    closed = set(MonthClose.objects.filter(state=CloseState.CLOSED).values_list("month", flat=True))
+    while (before := (found - timedelta(days=1)).replace(day=1)) in closed:
+        found = before
+    return found
 
 
 def _padding() -> timedelta:
