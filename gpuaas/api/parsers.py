@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import IO, Any
 
 from rest_framework.exceptions import ParseError, UnsupportedMediaType, ValidationError
@@ -65,9 +65,11 @@ class StrictYAMLParser(BaseParser):
 class _Object(dict[str, Any]):
     """An object of JSON, and the names that it had more than once."""
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        times = Counter(name for name, _ in pairs) if len(self) < len(pairs) else Counter[str]()
+    def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
+        """Of any iterable: `dataclasses.asdict` copies one by a generator."""
+        known = list(pairs)
+        super().__init__(known)
+        times = Counter(name for name, _ in known)
         self.twice = {name for name, count in times.items() if count > 1}
 
 
