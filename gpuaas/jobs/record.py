@@ -1,6 +1,7 @@
 """What a visit to a job reads and writes, whether the job runs or its files are moved."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 
@@ -22,11 +23,18 @@ Visit = inside.Visit[Job, Jobs, JobSpec]
 
 class JobRecord(Record[Job, Jobs, JobSpec]):
     def step_wait(
-        self, job: visits.Job[Job], step: StepRow, detail: str, answers: ConditionChange, *, due_at: datetime
+        self,
+        job: visits.Job[Job],
+        step: StepRow,
+        detail: str,
+        answers: ConditionChange,
+        *,
+        due_at: datetime,
+        **changes: Any,
     ) -> None:
         """A job has no timeline: what its start waits for is what it waits for."""
         with transaction.atomic():
-            super().step_wait(job, step, detail, answers, due_at=due_at)
+            super().step_wait(job, step, detail, answers, due_at=due_at, **changes)
             rows = Job.objects.filter(pk=job.row.pk, state__in=[S.STARTING, *STAGING])
             rows.update(waiting=detail[:300])
 

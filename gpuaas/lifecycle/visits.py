@@ -221,13 +221,23 @@ class Record(Generic[RowT]):
             self._announce(row)
 
     def step_wait(
-        self, job: Job[RowT], step: StepRow, detail: str, answers: ConditionChange, *, due_at: datetime
+        self,
+        job: Job[RowT],
+        step: StepRow,
+        detail: str,
+        answers: ConditionChange,
+        *,
+        due_at: datetime,
+        **changes: Any,
     ) -> None:
-        """The site is working on it: the claim is released until then."""
+        """The site is working on it: the claim is released until then. `changes`: of the step, where `detail` is new."""
         with self.guarded(job) as row:
             news = step.detail != detail[:500]
-            step.detail = detail[:500]
-            step.save(update_fields=["detail"])
+            if news:
+                changes["detail"] = detail[:500]
+                for name, value in changes.items():
+                    setattr(step, name, value)
+                step.save(update_fields=list(changes))
             news = conditions_write(row, answers, drop=(PROGRESSING,)) or news
             claims.release(row, due_at=due_at, attempts=0)
             if news:

@@ -141,7 +141,11 @@ def test_what_the_site_never_finishes_is_given_up(
     cluster = run_now(order(as_alice, project))
     assert cluster.state == "provisioning"
     late = now() - timedelta(hours=2)
-    ClusterOperationStep.objects.filter(key="control-plane").update(started_at=late)
+    step = ClusterOperationStep.objects.filter(key="control-plane")
+    step.update(started_at=late, moved_at=late, detail="30 of 31 machines are to be replaced")
+    assert run_now(cluster).state == "provisioning", "the site has news of it"
+    assert run_now(cluster).state == "provisioning", "the news are not an hour old"
+    step.update(moved_at=late)
     cluster = run_now(cluster)
     assert cluster.state == "failed"
     assert "0 of 1 machines answer" in cluster.trouble["cause"]

@@ -113,11 +113,12 @@ class ClusterOperation(OperationRow):
 
 class ClusterOperationStep(StepRow):
     """`makes`: [kind, name] of every object that the step may make. site: the burst site of the step; none = the
-    cluster's."""
+    cluster's. moved_at: when the site last said something new about it while it waited."""
 
     operation = models.ForeignKey(ClusterOperation, on_delete=models.CASCADE, related_name="steps")
     makes = models.JSONField(default=list, blank=True, editable=False)
     site = models.ForeignKey(Site, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    moved_at = models.DateTimeField(null=True, blank=True)
 
     class Meta(StepRow.Meta):
         constraints = [

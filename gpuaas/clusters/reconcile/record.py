@@ -83,7 +83,7 @@ def step_done(job: Job, step: ClusterOperationStep, detail: str) -> None:
 
 
 def step_wait(job: Job, step: ClusterOperationStep, detail: str, *, due_at: datetime) -> None:
-    RECORD.step_wait(job, step, detail, answers(step.site), due_at=due_at)
+    RECORD.step_wait(job, step, detail, answers(step.site), due_at=due_at, moved_at=clock.now())
 
 
 def passed_over(job: Job, site: Site | None, error: Unavailable | Unauthorized) -> None:

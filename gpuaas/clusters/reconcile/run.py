@@ -39,7 +39,7 @@ from gpuaas.providers.base import (
 )
 
 ACTIONS_MAX = 80
-STEP_MAX = timedelta(hours=1)  # of one that the site calls under way; then it failed
+STEP_MAX = timedelta(hours=1)  # of one that the site calls under way, without news of it; then it failed
 Away = Unavailable | Unauthorized  # why a site does not answer
 
 
@@ -122,9 +122,9 @@ class Visit:
         if outcome.done:
             record.step_done(job, step, outcome.detail)
             return True
-        if _is_stuck(step) and change not in TENACIOUS:
+        if _is_stuck(step, outcome.detail) and change not in TENACIOUS:
             hours = STEP_MAX // timedelta(hours=1)
-            raise _Stuck(f"this step has not finished within {hours} h; the site reports: {outcome.detail}")
+            raise _Stuck(f"this step has not moved for {hours} h; the site reports: {outcome.detail}")
         record.step_wait(job, step, outcome.detail, due_at=visits.soon(step.started_at))
         return False
 
@@ -253,5 +253,7 @@ def _is_done(step: ClusterOperationStep) -> bool:
     return step.state == StepState.DONE
 
 
-def _is_stuck(step: ClusterOperationStep) -> bool:
-    return step.started_at is not None and clock.now() - step.started_at > STEP_MAX
+def _is_stuck(step: ClusterOperationStep, detail: str) -> bool:
+    """Time since the site's last news counts, not since its begin: thirty workers that are replaced in turn take hours."""
+    since = step.moved_at or step.started_at
+    return step.detail == detail[:500] and since is not None and clock.now() - since > STEP_MAX

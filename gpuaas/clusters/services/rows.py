@@ -77,5 +77,5 @@ def operation_repeat(cluster: Cluster, actor: Actor, failed: ClusterOperation) -
         step.pk, step.operation_id = None, again.pk
         if step.state != StepState.DONE:
             step.state, step.detail, step.attempts, step.refusals = StepState.WAITING, "", 0, 0
-            step.started_at = step.finished_at = None
+            step.started_at = step.moved_at = step.finished_at = None
     ClusterOperationStep.objects.bulk_create(steps)
