@@ -17,6 +17,7 @@ def _up(lab: Lab, options: Options) -> None:
         topology=options.topology,
         admission_plugins=options.admission_plugins,
         feature_gates=options.feature_gates,
+        runtime_config=options.runtime_config,
         audit=options.audit,
     )
     if options.kubeconfig:
@@ -37,6 +38,9 @@ def _options(name: str, command: argparse.ArgumentParser) -> None:
         "--admission-plugins", help=f"beside those of Kubernetes itself; default {ADMISSION_PLUGINS}"
     )
     command.add_argument("--feature-gates", help="such as A=true,B=false")
+    command.add_argument(
+        "--runtime-config", help="versions of APIs that are served or not, such as api/beta=true"
+    )
     audit = "log each request to log/audit.log in the state folder"
     command.add_argument("--audit", action=argparse.BooleanOptionalAction, help=audit)
 

@@ -125,6 +125,7 @@ class ControlPlane:
             "--kubelet-preferred-address-types=InternalIP",
             f"--enable-admission-plugins={self.settings.admission_plugins}",
             *self._gates(),
+            *([f"--runtime-config={served}"] if (served := self.settings.runtime_config) else []),
             *(audit if self.settings.audit else []),
         ]
 

@@ -74,6 +74,7 @@ class Lab(BaseLab):
         topology: Path | str | None = None,
         admission_plugins: str | None = None,
         feature_gates: str | None = None,
+        runtime_config: str | None = None,
         audit: bool | None = None,
     ) -> None:
         """Returns when all of it is ready. Starts only what does not run as wanted; None means: as before."""
@@ -83,6 +84,7 @@ class Lab(BaseLab):
                 topology=str(Path(topology).absolute()) if topology else None,
                 admission_plugins=admission_plugins,
                 feature_gates=feature_gates,
+                runtime_config=runtime_config,
                 audit=audit,
             )
             nodes = Topology(wanted.topology_path)

@@ -37,4 +37,5 @@ class Settings(Choices):
     port_base: int = DEFAULT_PORT_BASE
     admission_plugins: str = ADMISSION_PLUGINS
     feature_gates: str = ""
+    runtime_config: str = ""
     audit: bool = False

@@ -267,7 +267,7 @@ def network_policies(spec: WorkspaceSpec, openings: Openings = NOTHING_OPEN) -> 
         }
     if routers:
         specs["gpuaas-routers"] = {
-            "podSelector": {},
+            "podSelector": others,
             "policyTypes": ["Ingress"],
             "ingress": [{"from": routers}],
         }

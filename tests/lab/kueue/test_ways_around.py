@@ -211,16 +211,30 @@ def _answer(attempt: Callable[[], object]) -> str:
     return ""
 
 
-def _pods(gpus: str, count: int = 1) -> Object:
-    container = {"name": "main", "image": "none", "resources": {"requests": {GPU: gpus}}}
+def _pods(gpus: str, count: int = 1, *, containers: int = 1, cores: str = "1") -> Object:
+    requests = {GPU: gpus, "cpu": cores}
+    made = [
+        {"name": f"main-{number}", "image": "none", "resources": {"requests": requests}}
+        for number in range(containers)
+    ]
     return {
         "name": "main",
         "count": count,
-        "template": {"spec": {"containers": [container], "restartPolicy": "Never"}},
+        "template": {"spec": {"containers": made, "restartPolicy": "Never"}},
     }
 
 
-@pytest.mark.parametrize("pods", [_pods("-2"), _pods("9223372036854775807"), _pods("1", 2_000_000_000)])
+@pytest.mark.parametrize(
+    "pods",
+    [
+        _pods("-2"),
+        _pods("9223372036854775807"),
+        _pods("1", 2_000_000_000),
+        _pods("100Ti", 10_000, containers=9),
+        _pods("1", 10_000, containers=51),
+        _pods("1", 10_000, cores="1M"),
+    ],
+)
 def test_amounts_that_would_be_room(room: QueueRoom, kueue_lab: Lab, pods: Object) -> None:
     """By Kueue's own account, as it makes them of what members write."""
     controller = Api(kueue_lab.controller_kubeconfig.read_text())
@@ -254,6 +268,14 @@ def test_what_kueue_would_count_too_low(room: QueueRoom) -> None:
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"memory": "1Gi"}}
     assert "not its limits" in refused(lambda: room.tenant.create(room.path("jobs", JOBS), made))
+    later = {
+        "metadata": {"name": "later"},
+        "spec": {
+            "schedule": "0 0 1 1 *",
+            "jobTemplate": {"metadata": {"labels": dict(QUEUED)}, "spec": made["spec"]},
+        },
+    }
+    assert "not its limits" in refused(lambda: room.tenant.create(room.path("cronjobs", JOBS), later))
 
 
 def test_what_is_ordinary_is_admitted(room: QueueRoom) -> None:

@@ -29,3 +29,16 @@ def test_each_storage_class_has_a_limit_of_its_own() -> None:
 def test_a_site_without_storage_classes_has_one_amount() -> None:
     assert not [key for key in manifests.quota(make_spec(), {})["spec"]["hard"] if "storageclass" in key]
     assert "gpuaas.io/storage-classes" not in manifests.namespace(make_spec())["metadata"]["annotations"]
+
+
+def test_only_the_policy_of_environments_lets_anybody_in_to_them() -> None:
+    """Policies add up: one for all pods, such as that of a site's routers, would open environments to whoever makes a Route."""
+    openings = manifests.Openings(routers=(("policy-group.network.openshift.io/ingress", ""),))
+    policies = {
+        each["metadata"]["name"]: each["spec"] for each in manifests.network_policies(make_spec(), openings)
+    }
+    assert "gpuaas-routers" in policies
+    absent = [{"key": "gpuaas.io/environment", "operator": "DoesNotExist"}]
+    for name, spec in policies.items():
+        if spec.get("ingress"):
+            assert spec["podSelector"] == {"matchExpressions": absent}, name

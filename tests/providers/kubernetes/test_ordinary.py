@@ -16,6 +16,9 @@ pytestmark = pytest.mark.lab
 
 BOB = Member(subject="u-bob", name="bob", role="edit")
 H100 = GpuAmount("nvidia.com/gpu", 4, {"gpuaas.io/pool": "h100-sxm-80gb"})
+HIDDEN = [
+    {"name": f"{vendor}_VISIBLE_DEVICES", "value": "void"} for vendor in ("NVIDIA", "AMD", "HABANA", "ASCEND")
+]
 H200 = GpuAmount("gpuaas.io/h200", 3, {"gpuaas.io/pool": "h200-dra"}, device_class="h200")
 SLICES = GpuAmount("nvidia.com/mig-1g.5gb", 2, {"gpuaas.io/pool": "a100-40gb-mig"})
 SCALING, LEASES = "/apis/autoscaling/v2", "/apis/coordination.k8s.io/v1"
@@ -147,7 +150,7 @@ def test_a_pod_with_a_claim_and_one_with_a_template(bob: Room) -> None:
         using = container(resources={"claims": [{"name": "gpu"}]})
         running = made(bob, pod(name, CPU), containers=[using], resourceClaims=[{"name": "gpu", **source}])
         assert running["spec"]["nodeName"].startswith("h200-")
-        assert "env" not in running["spec"]["containers"][0]
+        assert running["spec"]["containers"][0]["env"] == HIDDEN, "claimed devices come by CDI, no others may"
     bob.admin.delete(bob.path("pods"), gracePeriodSeconds="0")
     until(lambda: not bob.admin.items(bob.path("pods")), "the pods are gone")
     bob.tenant.delete(bob.path("resourceclaims", DRA))
@@ -214,7 +217,7 @@ def test_settings_come_from_config_maps_and_secrets(bob: Room) -> None:
 def test_a_container_without_a_gpu_may_hide_them(bob: Room, value: str) -> None:
     hidden = container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}])
     running = made(bob, pod("hidden", CPU), containers=[hidden])
-    assert running["spec"]["containers"][0]["env"] == hidden["env"]
+    assert running["spec"]["containers"][0]["env"] == [*hidden["env"], *HIDDEN[1:]]
 
 
 def test_containers_without_a_gpu_see_none_whatever_their_image_says(bob: Room) -> None:
@@ -222,10 +225,9 @@ def test_containers_without_a_gpu_see_none_whatever_their_image_says(bob: Room) 
     body = pod("mixed", GPU)
     body["spec"]["containers"].append({"name": "log", "image": "cuda", "env": [{"name": "A", "value": "b"}]})
     spec = made(bob, body, initContainers=inits)["spec"]
-    void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
     assert "env" not in spec["containers"][0]
-    assert spec["containers"][1]["env"] == [{"name": "A", "value": "b"}, void]
-    assert [each["env"] for each in spec["initContainers"]] == [[void], [void]]
+    assert spec["containers"][1]["env"] == [{"name": "A", "value": "b"}, *HIDDEN]
+    assert [each["env"] for each in spec["initContainers"]] == [HIDDEN, HIDDEN]
 
 
 def test_a_running_pod_is_debugged(bob: Room) -> None:
@@ -236,7 +238,7 @@ def test_a_running_pod_is_debugged(bob: Room) -> None:
         new = {"name": name, "image": "busybox", "targetContainerName": "main", "stdin": True, "tty": True}
         bob.tenant.merge(path, {"spec": {"ephemeralContainers": [*held, new]}})
     added = bob.tenant.get(path)["spec"]["ephemeralContainers"]
-    assert [[each["value"] for each in one["env"]] for one in added] == [["void"], ["void"]]
+    assert [one["env"] for one in added] == [HIDDEN, HIDDEN]
 
 
 def test_logs_are_read_and_shells_and_ports_opened(bob: Room) -> None:

@@ -155,9 +155,15 @@ def test_no_member_takes_the_mark_off(borrower: Room) -> None:
     assert found.step == "namespace"
 
 
-def test_the_class_is_found_missing_and_is_harmless_elsewhere(borrower: Room, buyer: Room) -> None:
-    buyer.tenant.create(buyer.path("pods"), _wanted({"priorityClassName": names.SPOT}))
-    assert buyer.run_to("mine", "Running")["spec"]["priority"] == spot.PRIORITY
+def test_the_class_is_found_missing_and_is_of_borrowers_alone(borrower: Room, buyer: Room) -> None:
+    """A buyer's pod of the class would be a victim like theirs, with a year to end in."""
+    slow = {"priorityClassName": names.SPOT, "terminationGracePeriodSeconds": 31_536_000}
+    with pytest.raises(Permanent, match="of workspaces that borrow"):
+        buyer.tenant.create(buyer.path("pods"), _wanted(slow))
+    collection, made = workload(buyer.spec.external_name, "Deployment", "web", {SHARED: "1"})
+    made["spec"]["template"]["spec"] |= slow
+    with pytest.raises(Permanent, match="of workspaces that borrow"):
+        buyer.tenant.create(collection, made)
     buyer.admin.delete(f"{spot.CLASSES}/{names.SPOT}")
     (found,) = borrower.driver.drift(borrower.spec)
     assert (found.object, found.found) == ("PriorityClass/gpuaas-spot", "missing")

@@ -5,7 +5,8 @@ from gpuaas.providers.kubeapi.guards.devices import CLASSES
 from gpuaas.providers.kubeapi.guards.kinds import Rule, validating
 from gpuaas.providers.kubeapi.guards.site import Site
 
-CLAIMS = "gpuaas-claims"
+CLAIMS, EARLIER_CLAIMS = "gpuaas-claims", "gpuaas-earlier-claims"
+EARLIER = ["v1alpha3", "v1beta1", "v1beta2"]
 
 _MOST = 32  # of one claim, in Kubernetes; who adds up larger counts may overflow
 _OURS_TO_SET = "resource.kubernetes.io/"
@@ -21,6 +22,7 @@ def policies(site: Site) -> list[Object]:
         "resources": ["resourceclaims", "resourceclaimtemplates"],
         "scope": "*",
     }
+    earlier = {**matched, "apiVersions": EARLIER}
     return [
         validating(
             CLAIMS,
@@ -30,12 +32,26 @@ def policies(site: Site) -> list[Object]:
             variables={
                 "classes": CLASSES,
                 "spec": "request.kind.kind == 'ResourceClaimTemplate' ? object.spec.spec : object.spec",
-                "requests": "variables.spec.?devices.?requests.orValue([])",
+                # a claim without devices comes with null
+                "requests": "variables.spec.?devices.?requests.orValue(null) == null ? [] : variables.spec.devices.requests",
                 # each as it stands, or all the alternatives that it names
                 "asked": "variables.requests.map(r, has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))",
             },
             rules=_RULES,
-        )
+        ),
+        # where v1 is not served nothing is converted to it, and neither quota nor meter counts these claims
+        validating(
+            EARLIER_CLAIMS,
+            [earlier],
+            conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
+            rules=(
+                Rule(
+                    "false",
+                    "claims of earlier versions are not counted by the portal: use resource.k8s.io/v1",
+                ),
+            ),
+            exact=True,
+        ),
     ]
 
 
@@ -44,6 +60,10 @@ def _each(holds: str) -> str:
 
 
 _RULES: tuple[Rule, ...] = (
+    Rule(
+        "size(variables.requests) > 0",
+        "a claim asks for at least one device: an empty one would make a pod without GPUs look like one that has them",
+    ),
     Rule(
         _each("r.deviceClassName in variables.classes"),
         "this workspace did not buy devices of a class that is claimed: claim one that it has, "

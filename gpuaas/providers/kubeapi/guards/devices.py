@@ -14,8 +14,8 @@ DEVICE_VARIABLES = (
     "HABANA_VISIBLE_DEVICES",
     "ASCEND_VISIBLE_DEVICES",
 )
-HIDDEN = "NVIDIA_VISIBLE_DEVICES"
-# the runtime gives such a container no device; without it, the image's own variable would count
+# of them those that images set for themselves: as HIDE, the vendor's runtime gives such a container no device
+HIDDEN = tuple(name for name in DEVICE_VARIABLES if name.endswith("_VISIBLE_DEVICES"))
 HIDE = "void"
 # CDI and NRI hand devices to containers by annotation, CRI-O and Kata take settings, Multus joins networks that no
 # NetworkPolicy sees, and a mirror pod is believed to be the node's own
@@ -59,9 +59,10 @@ WANTED = (
     "(variables.common + variables.pins.filter(p, variables.asked.exists(list, p.split('@')[0] in list))"
     ".map(p, p.split('@')[1])).join(',').split(',').filter(pair, pair != '')"
 )
+# what is claimed (DRA) comes by CDI, whatever these variables say, so a claim is no reason to let the image's count
 HAS_DEVICE = (
-    "(size(c.?resources.?claims.orValue([])) > 0 || c.?resources.?limits.orValue({})"
-    ".exists(name, name in variables.bought && string(c.resources.limits[name]) != '0'))"
+    "c.?resources.?limits.orValue({})"
+    ".exists(name, name in variables.bought && string(c.resources.limits[name]) != '0')"
 )
 
 
@@ -87,7 +88,7 @@ RULES: tuple[Rule, ...] = (
     BOUGHT,
     Rule(
         f"variables.containers.all(c, c.?env.orValue([]).all(e, !(e.name in {_VARIABLES}) || "
-        f"(e.?value.orValue('') in ['none', '{HIDE}'] && !has(e.valueFrom) && !{HAS_DEVICE})))",
+        f"(e.?value.orValue('') in ['none', '{HIDE}'] && !has(e.valueFrom) && !({HAS_DEVICE}))))",
         "NVIDIA_VISIBLE_DEVICES and its like may not be set (but for none or void, on a container without a GPU): "
         "ask for GPUs by resources.limits",
     ),

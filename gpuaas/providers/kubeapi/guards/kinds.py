@@ -46,12 +46,14 @@ def validating(
     rules: Iterable[Rule],
     variables: dict[str, str] | None = None,
     sentences: dict[str, str] | None = None,
+    exact: bool = False,
 ) -> Object:
-    """`sentences`: message to the expression that completes it with what is true of this workspace."""
+    """`sentences`: message to the expression that completes it with what is true of this workspace. exact: matches what is sent by
+    these versions of an API, not what the server could convert to them."""
     completed = sentences or {}
     spec: Object = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": matched},
+        "matchConstraints": {"resourceRules": matched, **({"matchPolicy": "Exact"} if exact else {})},
         "matchConditions": _named(conditions),
         "validations": [
             {

@@ -50,19 +50,21 @@ _NEAR = (
 
 
 def _hide(kind: str) -> str:
-    """An entry of its own wins over the image's variable and over envFrom. Containers that are there already cannot
-    be changed, so an update adds it to new ones alone."""
+    """Entries of its own win over the image's variables and over envFrom. Containers that are there already cannot
+    be changed, so an update adds them to new ones alone."""
     path = f"'/spec/{kind}/' + string(i) + '/env"
-    entry = f"{{'name': '{devices.HIDDEN}', 'value': '{devices.HIDE}'}}"
+    entries = [f"{{'name': '{name}', 'value': '{devices.HIDE}'}}" for name in devices.HIDDEN]
     new = (
         f"!(request.operation == 'UPDATE' && oldObject.spec.?{kind}.orValue([]).exists(o, o.name == c.name))"
     )
-    return (
-        f"object.spec.?{kind}.orValue([]).transformList(i, c, {new} && !{devices.HAS_DEVICE} && "
-        f"!c.?env.orValue([]).exists(e, e.name == '{devices.HIDDEN}'), "
-        f"has(c.env) ? JSONPatch{{op: 'add', path: {path}/-', value: {entry}}} : "
-        f"JSONPatch{{op: 'add', path: {path}', value: [{entry}]}})"
-    )
+    hidden = f"object.spec.?{kind}.orValue([]).transformList(i, c, {new} && !({devices.HAS_DEVICE}) && "
+    first = f"{hidden}!has(c.env), JSONPatch{{op: 'add', path: {path}', value: [{', '.join(entries)}]}})"
+    further = [
+        f"{hidden}has(c.env) && !c.env.exists(e, e.name == '{name}'), "
+        f"JSONPatch{{op: 'add', path: {path}/-', value: {entry}}})"
+        for name, entry in zip(devices.HIDDEN, entries, strict=True)
+    ]
+    return " + ".join([first, *further])
 
 
 _HIDE = (

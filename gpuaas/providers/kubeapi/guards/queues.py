@@ -86,7 +86,8 @@ _SAYS = (
 )
 _KEPT = (
     Rule(
-        f"!('{_KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
+        f"!('{_KEY}queue-name' in object.metadata.?labels.orValue({{}}) || "
+        f"'{_KEY}queue-name' in variables.template.?metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
         ".orValue(variables.inner.spec).?containers.orValue([]).all(c, ['cpu', 'memory', 'ephemeral-storage'].all(name, "
         "!(name in c.?resources.?limits.orValue({})) || name in c.?resources.?requests.orValue({})))",
         "Kueue counts what a container requests, not its limits: state the same names in resources.requests",
@@ -132,7 +133,8 @@ def _queues(site: Site) -> Object:
     )
 
 
-_MOST_PODS, _MOST = 10_000, "100Ti"
+# sums of at most 10,000 pods of 50 containers with such amounts fit into the 63 bits of Kueue, cores as thousandths
+_MOST_PODS, _MOST_CONTAINERS, _MOST, _MOST_CORES = 10_000, 50, "16Ti", "100k"
 _AMOUNTS = "[{}].all(found, found.all(amounts, amounts.all(name, {})))".format(
     ", ".join(
         f"(p.template.spec.containers + p.template.spec.?initContainers.orValue([])).map(c, c.?resources.?{what}.orValue({{}}))"
@@ -140,7 +142,7 @@ _AMOUNTS = "[{}].all(found, found.all(amounts, amounts.all(name, {})))".format(
     )
     + ", [p.template.spec.?overhead.orValue({}), p.template.spec.?resources.?requests.orValue({})]",
     "quantity(string(amounts[name])).compareTo(quantity('0')) >= 0 && "
-    f"quantity(string(amounts[name])).compareTo(quantity('{_MOST}')) <= 0",
+    f"quantity(string(amounts[name])).compareTo(quantity(name == 'cpu' ? '{_MOST_CORES}' : '{_MOST}')) <= 0",
 )
 
 
@@ -155,12 +157,18 @@ def _workloads(site: Site) -> Object:
         },
         rules=(
             Rule(
-                f"object.spec.podSets.all(p, p.?count.orValue(1) >= 0 && p.?count.orValue(1) <= {_MOST_PODS})",
+                "object.spec.podSets.all(p, p.?count.orValue(1) >= 0) && "
+                f"object.spec.podSets.map(p, p.?count.orValue(1)).sum() <= {_MOST_PODS}",
                 f"at most {_MOST_PODS:,} pods may be queued at once: queue fewer",
             ),
             Rule(
+                "object.spec.podSets.all(p, size(p.template.spec.containers) + "
+                f"size(p.template.spec.?initContainers.orValue([])) <= {_MOST_CONTAINERS})",
+                f"a queued pod has at most {_MOST_CONTAINERS} containers: use fewer",
+            ),
+            Rule(
                 f"object.spec.podSets.all(p, {_AMOUNTS})",
-                f"amounts of a queued pod lie between 0 and {_MOST}: ask for what it needs",
+                f"amounts of a queued pod lie between 0 and {_MOST}, and {_MOST_CORES} cores: ask for what it needs",
             ),
         ),
     )

@@ -1,6 +1,7 @@
 """Rules for workspaces that borrow their GPUs: their pods are the first to go, and are gone when the notice is over.
 
-The class alone gives no rights, so a pod elsewhere may name it: it only gives way to others.
+A pod elsewhere may not name their class: it could end more slowly than the notice, and the scheduler, for which all pods of the
+class are alike, would wait for that one while a borrower keeps the GPUs (kube-scheduler preempts for nobody whose victims end).
 """
 
 from gpuaas.providers.kubeapi import names
@@ -16,6 +17,7 @@ VARIABLES = {
     "notice": f"int(namespaceObject.metadata.?annotations[?'{names.NOTICE}'].orValue('0'))",
 }
 _CLASS = f"this workspace borrows its GPUs, so its pods give way to buyers' pods: set priorityClassName to {names.SPOT}"
+_BOUGHT = f"priorityClassName {names.SPOT} is of workspaces that borrow their GPUs: take it out"
 _GRACE = "this workspace borrows its GPUs, and its pods have to end within its notice: lower terminationGracePeriodSeconds"
 _PROBES = "this workspace borrows its GPUs: take terminationGracePeriodSeconds out of probes, by which a pod could outlast its notice"
 _DELETED = (
@@ -27,6 +29,10 @@ RULES = (
     Rule(
         f"variables.notice == 0 || variables.spec.?priorityClassName.orValue('') == '{names.SPOT}'",
         _CLASS,
+    ),
+    Rule(
+        f"variables.notice != 0 || variables.spec.?priorityClassName.orValue('') != '{names.SPOT}'",
+        _BOUGHT,
     ),
     Rule(
         "variables.notice == 0 || variables.spec.?terminationGracePeriodSeconds.orValue(30) <= variables.notice",

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubeapi import names, namespaces, spot
+from gpuaas.providers.kubeapi import guards, names, namespaces, spot
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory.storage import is_default
 from gpuaas.providers.verdicts import Kind, some
 
 NETWORK = Kind("NetworkPolicy")
 DEVICES = Kind("VisibleDevices")
+_UNHIDDEN = Kind(DEVICES.type, blocking=True)
 STORAGE = Kind("DefaultStorageClass")
 METRICS = Kind("Metrics")
 SCHEDULERS = Kind("Schedulers")
@@ -40,7 +41,11 @@ _CLOSE = (
     f"Set {ACCEPTS}=false in the GPU operator's toolkit.env (accept-nvidia-visible-devices-envvar-when-unprivileged "
     "in the toolkit's config.toml) and let the device plugin pass devices by CDI or volume mounts."
 )
-_SECOND_WALL = "Meanwhile the portal's guards refuse NVIDIA_VISIBLE_DEVICES in pods of workspaces."
+_HIDDEN = "Meanwhile the portal's guards set it to void in containers of workspaces that have no GPU."
+_NOT_HIDDEN = (
+    "The site serves no MutatingAdmissionPolicy, by which the portal would hide devices, so a container whose image sets the "
+    "variable, as NVIDIA's do, may reach every GPU of its node."
+)
 
 
 def network(daemon_sets: Iterable[Object]) -> Check:
@@ -82,7 +87,11 @@ def storage(classes: Iterable[Object]) -> Check:
 
 
 def visible_devices(api: Api, daemon_sets: Iterable[Object]) -> Check:
-    """Whether the toolkit honors NVIDIA_VISIBLE_DEVICES of unprivileged containers, which gives them GPUs without a request."""
+    """Whether the toolkit honors NVIDIA_VISIBLE_DEVICES of unprivileged containers, which gives them GPUs without a request.
+
+    Blocking where it does and the guards cannot hide devices, as what images set is seen by no admission policy.
+    """
+    hides = guards.can_add(api)
     policies = api.items_if_known("/apis/nvidia.com/v1/clusterpolicies")
     values = [
         value for policy in policies for value in _accepts((policy.get("spec") or {}).get("toolkit") or {})
@@ -95,10 +104,10 @@ def visible_devices(api: Api, daemon_sets: Iterable[Object]) -> Check:
         for value in _accepts(container)
     ]
     if "true" in values or (policies and not values):
-        return DEVICES.bad(
+        return (DEVICES if hides else _UNHIDDEN).bad(
             "Open",
-            "The container toolkit gives GPUs to any container that sets NVIDIA_VISIBLE_DEVICES. "
-            + _SECOND_WALL,
+            "The container toolkit gives GPUs to any container that has NVIDIA_VISIBLE_DEVICES. "
+            + (_HIDDEN if hides else _NOT_HIDDEN),
             _CLOSE,
         )
     if values:
@@ -106,7 +115,7 @@ def visible_devices(api: Api, daemon_sets: Iterable[Object]) -> Check:
     return DEVICES.unknown(
         "NotShown",
         "The site does not show its container toolkit's configuration (no ClusterPolicy of the GPU operator). "
-        + _SECOND_WALL,
+        + (_HIDDEN if hides else _NOT_HIDDEN),
         "Check /etc/nvidia-container-runtime/config.toml on a GPU node. " + _CLOSE,
     )
 

@@ -44,6 +44,8 @@ CLAIMED: dict[str, tuple[str, Object]] = {
         },
     ),
     "a tainted device": ("tolerations", claim(tolerations=[{"operator": "Exists"}])),
+    "nothing": ("at least one device", {}),
+    "no devices": ("at least one device", {"devices": {"requests": []}}),
     "more than bought": ("exceeded quota", claim(count=2)),
 }
 

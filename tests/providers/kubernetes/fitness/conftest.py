@@ -37,10 +37,10 @@ class PortalSite(LabSite):
 
 
 @contextmanager
-def control_plane(folder: Path) -> Iterator[Lab]:
+def control_plane(folder: Path, **options: str) -> Iterator[Lab]:
     lab = Lab(state_dir=folder)
     try:
-        lab.up()
+        lab.up(**options)
     except LabError as error:
         lab.down(purge=True)
         pytest.fail(str(error), pytrace=False)
