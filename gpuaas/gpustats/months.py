@@ -7,8 +7,6 @@ import uuid
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.db.models import F
-
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.gpustats.models import GpuMonth
@@ -42,15 +40,14 @@ def month_keep(*, starts_at: datetime, ends_at: datetime) -> None:
     )
 
 
-def kept_of(*, project: Project, starts_at: datetime) -> dict[str, Seconds]:
-    """By the name of the GPU type, "" for types that nobody sells; empty for a month that was not kept. A young month costs no
-    query."""
+def kept_of(*, project: Project, starts_at: datetime) -> dict[uuid.UUID | None, Seconds] | None:
+    """By the id of the GPU type, None for types that nobody sells; None for a month that was not kept. A young month costs no query."""
     if starts_at > clock.now() - YOUNG:
-        return {}
-    rows = GpuMonth.objects.filter(project=project, starts_at=starts_at)
-    fields = ("name", "held_seconds", "allocated_seconds")
-    named = rows.annotate(name=F("gpu_type__name")).values_list(*fields)
-    return {name or "": (held, allocated) for name, held, allocated in named}
+        return None
+    kept = GpuMonth.objects.filter(starts_at=starts_at)
+    rows = kept.filter(project=project).values_list("gpu_type", "held_seconds", "allocated_seconds")
+    found: dict[uuid.UUID | None, Seconds] = {key: (held, allocated) for key, held, allocated in rows}
+    return found if found or kept.exists() else None
 
 
 def seconds_of(usage: Iterable[UsageSum]) -> dict[Key, Seconds]:
@@ -61,10 +58,10 @@ def seconds_of(usage: Iterable[UsageSum]) -> dict[Key, Seconds]:
     found: dict[Key, Seconds] = {}
     for each in rows:
         gpu_type, is_lent = flavors.get(each.flavor or "", (None, False))
+        key = (each.project_id, gpu_type)
+        held, allocated = found.setdefault(key, (0, 0))
         if is_lent:
             continue
-        key = (each.project_id, gpu_type)
-        held, allocated = found.get(key, (0, 0))
         if each.meter == Meter.GPU_HELD:
             held += each.unit_seconds
         else:

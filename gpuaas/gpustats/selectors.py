@@ -1,8 +1,10 @@
 """Reads of what GPUs did: now, in the last 24 hours, and in a month beside what was held."""
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -153,28 +155,29 @@ def month_figures(
     """By GPU type. NotFound for outsiders; Conflict for an archived month that was not kept when it became final."""
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_VIEW)
     found = kept_of(project=project, starts_at=starts_at)
-    if not found:
+    if found is None:
         usage = usage_by_project(actor=actor, starts_at=starts_at, ends_at=ends_at, project=project, now=now)
-        by_type = seconds_of(usage)
-        names = dict(GpuType.objects.filter(pk__in=[key for _, key in by_type]).values_list("pk", "name"))
-        found = {names.get(key, "") if key else "": seconds for (_, key), seconds in by_type.items()}
+        found = {key[1]: seconds for key, seconds in seconds_of(usage).items()}
     hours = GpuHour.objects.filter(project=project, hour__gte=starts_at, hour__lt=ends_at)
-    sums = hours.values(name=F("gpu_type__name")).annotate(
+    sums = hours.values("gpu_type").annotate(
         seen=Sum("seconds"), used=Sum("busy_seconds"), energy=Sum("energy_mj")
     )
-    told = {row["name"] or "": row for row in sums}
+    told: dict[uuid.UUID | None, Any] = {row["gpu_type"]: row for row in sums}
     nothing = {"seen": 0, "used": 0.0, "energy": 0}
-    return [
+    types = {key for key, seconds in found.items() if any(seconds)} | told.keys()
+    names = dict(GpuType.objects.filter(pk__in=[key for key in types if key]).values_list("pk", "name"))
+    rows = [
         TypeMonth(
-            name,
-            found.get(name, (0, 0))[0] / 3600,
-            found.get(name, (0, 0))[1] / 3600,
-            told.get(name, nothing)["seen"] / 3600,
-            told.get(name, nothing)["used"] / 3600,
-            told.get(name, nothing)["energy"] / 3.6e9,
+            names.get(key, "") if key else "",
+            found.get(key, (0, 0))[0] / 3600,
+            found.get(key, (0, 0))[1] / 3600,
+            told.get(key, nothing)["seen"] / 3600,
+            told.get(key, nothing)["used"] / 3600,
+            told.get(key, nothing)["energy"] / 3.6e9,
         )
-        for name in sorted(found.keys() | told.keys())
+        for key in types
     ]
+    return sorted(rows, key=attrgetter("gpu_type"))
 
 
 def _devices(rows: QuerySet[GpuSample], at: datetime) -> list[DeviceDay]:

@@ -3,15 +3,17 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.gpustats.advice import advice_of
 from gpuaas.gpustats.models import GpuHour, GpuSample
+from gpuaas.gpustats.months import month_keep
 from gpuaas.gpustats.selectors import month_figures, node_figures, workspace_figures
-from gpuaas.metering.models import EndedBy, Meter, UsageInterval
+from gpuaas.metering.models import EndedBy, FinalMonth, Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
@@ -177,20 +179,24 @@ def test_advice_of_a_day(
     assert bool(advice) == said
 
 
-def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor) -> None:
-    allocated(workspace, 8, meter=Meter.GPU_HELD)
-    allocated(workspace, 4)
+def used(workspace: Workspace, gpu_type: GpuType, hours: int = 48) -> None:
     GpuHour.objects.create(
         workspace=workspace,
         project=workspace.project,
-        gpu_type=h100.pool.gpu_type,
+        gpu_type=gpu_type,
         hour=AT,
         seconds=90 * 3600,
         measured_seconds=90 * 3600,
-        busy_seconds=48 * 3600,
+        busy_seconds=hours * 3600,
         memory_mib_seconds=0,
         energy_mj=int(2.5 * 3.6e9),
     )
+
+
+def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor) -> None:
+    allocated(workspace, 8, meter=Meter.GPU_HELD)
+    allocated(workspace, 4)
+    used(workspace, h100.pool.gpu_type)
     (row,) = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
     assert (
         row.gpu_type,
@@ -215,3 +221,33 @@ def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor
         month_figures(actor=as_alice, project=workspace.project, starts_at=END, ends_at=utc("2027-01-01"))
         == []
     )
+
+
+def test_two_types_of_one_name_are_two(
+    workspace: Workspace, h100: Flavor, l40s: Flavor, as_alice: Actor
+) -> None:
+    """Such as a type and what its DRA driver hands out, which an operator gave the same name."""
+    twin = l40s.pool.gpu_type
+    twin.name = h100.pool.gpu_type.name
+    twin.save()
+    allocated(workspace, 8, meter=Meter.GPU_HELD)
+    used(workspace, twin, hours=5)
+    rows = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
+    assert {row.gpu_type for row in rows} == {twin.name}
+    assert sorted((row.held_hours, row.used_hours) for row in rows) == [(0, 5), (192, 0)]
+
+
+def test_an_archived_month_of_those_who_held_nothing(
+    workspace: Workspace, h100: Flavor, as_alice: Actor, as_charlie: Actor, other_project: Project
+) -> None:
+    """What was borrowed is held by nobody, and other projects had nothing at all: both are answers."""
+    Flavor.objects.filter(pk=h100.pk).update(price_class="spot", notice_seconds=120)
+    allocated(workspace, 8)
+    used(workspace, h100.pool.gpu_type)
+    with time_machine.travel(utc("2027-03-01"), tick=False):
+        month_keep(starts_at=START, ends_at=END)
+        UsageInterval.objects.all().delete()
+        FinalMonth.objects.create(month=START.date(), ends_at=END, marked_at=END, archived_at=END)
+        (row,) = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
+        assert (row.held_hours, row.allocated_hours, row.used_hours) == (0, 0, 48)
+        assert month_figures(actor=as_charlie, project=other_project, starts_at=START, ends_at=END) == []

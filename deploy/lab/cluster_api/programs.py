@@ -86,4 +86,6 @@ class Programs:
         return []
 
     def source_of(self, module: str) -> Path:
-        return Path(go("list", "-m", "-f", "{{.Dir}}", module, folder=self.pins.folder, limit=600).strip())
+        """Its folder, into which it is downloaded where no build has done so yet."""
+        found = json.loads(go("mod", "download", "-json", module, folder=self.pins.folder, limit=600))
+        return Path(found["Dir"])
