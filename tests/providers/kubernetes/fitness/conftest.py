@@ -37,10 +37,10 @@ class PortalSite(LabSite):
 
 
 @contextmanager
-def control_plane(folder: Path, **options: str) -> Iterator[Lab]:
+def control_plane(folder: Path, *, runtime_config: str = "", feature_gates: str = "") -> Iterator[Lab]:
     lab = Lab(state_dir=folder)
     try:
-        lab.up(**options)
+        lab.up(runtime_config=runtime_config, feature_gates=feature_gates)
     except LabError as error:
         lab.down(purge=True)
         pytest.fail(str(error), pytrace=False)
