@@ -162,6 +162,12 @@ class JobForm(InsideForm):
         help_text="How many run at the same time. Empty: as many as fit in what the workspace has bought.",
     )
 
+    mail = forms.BooleanField(
+        label="E-mail me when it has ended",
+        required=False,
+        help_text="To the address of your account, if this portal sends e-mail.",
+    )
+
     def __init__(
         self,
         *args: Any,

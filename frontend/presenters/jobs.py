@@ -275,6 +275,8 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         *([Fact("Node", str(row.observed.get("node") or formats.NONE))] if row.tasks == 1 else []),
         Fact("Name at the site", row.external_name),
     ]
+    if row.mail:
+        facts.append(Fact("E-mail at its end", f"to {row.created_by.username}"))
     if row.template:
         facts.append(Fact("Template", row.template))
     if row.volume:

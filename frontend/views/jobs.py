@@ -189,7 +189,8 @@ def filled(
     if given is not None and given.keys() & {"more", "start"}:
         rows = {way: count + ROWS * ("more" in given) for way, count in rows.items()}
         # a browser sends nothing of what the template locks, nor of a box that is not checked
-        unchecked = {} if template is not None and "together" in template.locked else {"together": ""}
+        locked = template.locked if template is not None else ()
+        unchecked = {name: "" for name in ("together", "mail") if name not in locked}
         initial, given = {**initial, **unchecked, **given.dict()}, None
     names = credentials_for(**here.given).values_list("name", flat=True)
     return given, {"rows": rows, "credentials": list(names), "initial": initial}

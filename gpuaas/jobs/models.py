@@ -29,6 +29,8 @@ class Job(Inside):
     inputs, outputs: as `transfers.py` stores them. staging: which of them are still to be moved, a `Way`; it stays where that
     failed. moving: their mover takes MOVER of the workspace, from when it leaves the queue until nothing of it is left. moved: by
     way, how far the mover is (`mover.py`), and whether it is `done`.
+
+    mail: whoever submitted it wants an e-mail when it has ended, which went out at mailed_at (`mails.py`).
     """
 
     prefix = "job"
@@ -69,6 +71,8 @@ class Job(Inside):
     preempted_at = models.DateTimeField(null=True, blank=True, editable=False)
     preemptions = models.PositiveIntegerField(default=0, db_default=0, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True)
+    mail = models.BooleanField(default=False, db_default=False)
+    mailed_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta(Inside.Meta):
         constraints = [
@@ -89,6 +93,7 @@ class Job(Inside):
             ),
             models.Index(fields=["workspace"], condition=Q(holding=True), name="job_holding_idx"),
             models.Index(fields=["workspace"], condition=Q(moving=True), name="job_moving_idx"),
+            models.Index(fields=["finished_at"], condition=Q(mail=True, mailed_at=None), name="job_mail_idx"),
         ]
 
     @property

@@ -28,6 +28,7 @@ USUAL: Final[dict[str, Any]] = {
     "together": False,
     "inputs": (),
     "outputs": (),
+    "mail": False,
 }
 RETRIES_MOST = 10
 TASKS_MOST = 1000
@@ -66,6 +67,8 @@ def order_read(
         read["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
     with wrong:
         read["priority"] = priority_read(found["priority"])
+    with wrong:
+        read["mail"] = _switch("mail", found["mail"])
     _tasks(found, read, wrong)
     if (deadline := found["deadline_seconds"]) is not None:
         with wrong:
@@ -87,9 +90,7 @@ def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> N
     with wrong:
         read["tasks"] = _whole("tasks", "Tasks", found["tasks"], 1, TASKS_MOST)
     with wrong:
-        if type(found["together"]) is not bool:
-            raise Invalid.field("together", "this must be true or false")
-        read["together"] = found["together"]
+        read["together"] = _switch("together", found["together"])
     if (at_once := found["at_once"]) is not None:
         with wrong:
             read["at_once"] = _whole("at_once", "Tasks at once", at_once, 1, AT_ONCE_MOST)
@@ -119,6 +120,12 @@ def _at_odds(tasks: int, at_once: int | None, retries: int, *, together: bool) -
             "retries",
             f"{words} {tasks * (retries + 1):,} attempts, and a job has {ATTEMPTS_MOST:,} at most",
         )
+
+
+def _switch(field: str, value: Any) -> bool:
+    if type(value) is not bool:
+        raise Invalid.field(field, "this must be true or false")
+    return value
 
 
 def priority_read(value: Any) -> str:

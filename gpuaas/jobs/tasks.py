@@ -7,6 +7,7 @@ from celery import shared_task
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.core import claims
 from gpuaas.jobs import reconcile
+from gpuaas.jobs.mails import mails_send
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import waiting
 from gpuaas.jobs.services.inside import left_delete
@@ -23,6 +24,11 @@ def job_visit(job_id: str) -> None:
 def queue(workspace_id: str) -> int:
     """One round of the queue of a workspace, which asks no site."""
     return queue_start(workspace_id=uuid.UUID(workspace_id))
+
+
+@shared_task(name="jobs.mails")
+def mails() -> int:
+    return mails_send()
 
 
 @shared_task(name="jobs.sweep")

@@ -286,6 +286,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     },
     "environments-uses": {"task": "environments.uses", "schedule": 15.0, "options": {"expires": 15}},
     "environments-sweep": {"task": "environments.sweep", "schedule": 3.0, "options": {"expires": 3}},
+    "jobs-mails": {"task": "jobs.mails", "schedule": 20.0, "options": {"expires": 20}},
     "jobs-sweep": {"task": "jobs.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "clusters-sweep": {"task": "clusters.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "clusters-leases": {"task": "clusters.leases", "schedule": 60.0, "options": {"expires": 60}},

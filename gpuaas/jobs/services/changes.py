@@ -34,7 +34,18 @@ NOT_LENT = (
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
-    *("volume", "mount", "deadline_seconds", "retries", "priority", "tasks", "together", "inputs", "outputs"),
+    *(
+        "volume",
+        "mount",
+        "deadline_seconds",
+        "retries",
+        "priority",
+        "tasks",
+        "together",
+        "inputs",
+        "outputs",
+        "mail",
+    ),
 )
 
 
@@ -79,7 +90,7 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, inputs, outputs; those
+    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, inputs, outputs, mail; those
     that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
     where it is only more than the workspace has bought, Conflict for one that is not ready.
     """

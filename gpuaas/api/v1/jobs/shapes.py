@@ -137,6 +137,10 @@ class JobRerunInput(Input):
         required=False,
         help_text="All tasks start together, find one another by name, and one that fails ends the others. Default: false.",
     )
+    mail = Switch(
+        required=False,
+        help_text="An e-mail to the address of whoever submits it, when it has ended, if the portal sends e-mail. Default: false.",
+    )
     inputs = _transfers("Files that are moved to volumes before the job holds a GPU. Default: none.")
     outputs = _transfers("Files that are moved from volumes after it has succeeded and has given all back.")
 
@@ -208,6 +212,7 @@ class JobOutput(Output):
     tasks = serializers.IntegerField()
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
+    mail = serializers.BooleanField(help_text="Whether whoever submitted it has an e-mail when it has ended.")
     tasks_running = serializers.SerializerMethodField(
         help_text="Their numbers in ranges, such as `0-3,7`; of several."
     )

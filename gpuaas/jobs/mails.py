@@ -1,0 +1,61 @@
+"""E-mails to people whose jobs have ended, where they asked for one; only if the portal has a mail server."""
+
+from datetime import timedelta
+
+import structlog
+from django.conf import settings
+from django.core.mail import EmailMessage
+
+from gpuaas.core import clock
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.states import ENDED
+from tenants.roles import Permission
+from tenants.selectors import actor_for
+
+log = structlog.get_logger(__name__)
+BATCH = 100
+OLD = timedelta(days=3)  # what could not be sent for that long is no news any more
+
+
+def mails_send() -> int:
+    """Sends each once: it is claimed before it is sent, and released if the server refuses it. Returns how many were sent."""
+    if not settings.MAILS_ENABLED:
+        return 0
+    rows = Job.objects.filter(mail=True, mailed_at=None, state__in=ENDED, finished_at__gt=clock.now() - OLD)
+    sent = 0
+    for row in rows.select_related("project", "workspace", "created_by").order_by("finished_at", "pk")[
+        :BATCH
+    ]:
+        if not Job.objects.filter(pk=row.pk, mailed_at=None).update(mailed_at=clock.now()):
+            continue
+        if not _may_read(row):
+            continue
+        try:
+            sent += _message(row).send()
+        except OSError as error:
+            Job.objects.filter(pk=row.pk).update(mailed_at=None)
+            log.warning("job_mail_refused", job=str(row.pk), error=type(error).__name__)
+    return sent
+
+
+def _may_read(row: Job) -> bool:
+    """Whoever has left the project since hears nothing of it any more."""
+    person = row.created_by
+    if not (person.is_active and person.email):
+        return False
+    held = actor_for(user=person).on_project(row.project_id, row.project.organization_id)
+    return Permission.WORKSPACE_VIEW in held
+
+
+def _message(row: Job) -> EmailMessage:
+    state = str(row.get_state_display()).lower()
+    how = f"was {state}" if row.outcome == "suspended" else state
+    lines = [f"Your job {row.name} in the workspace {row.workspace.name} of {row.project.name} {how}."]
+    if row.failure:
+        lines.append(row.failure)
+    if row.exit_code is not None:
+        lines.append(f"Exit code: {row.exit_code}")
+    lines.append(f"{settings.PUBLIC_URL}/p/{row.project.slug}/jobs/{row.pk}/")
+    return EmailMessage(
+        subject=f"Job {row.name} {how}", body="\n\n".join(lines) + "\n", to=[row.created_by.email]
+    )

@@ -1,0 +1,96 @@
+"""Who hears by e-mail that a job has ended: whoever submitted it and asked for it, once, while they may still read it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import time_machine
+from django.core import mail
+from django.core.mail.backends import locmem
+from pytest_django import Settings
+
+from gpuaas.core.clock import now
+from gpuaas.core.errors import Invalid
+from gpuaas.jobs.models import Job
+from gpuaas.jobs.services import job_rerun
+from gpuaas.jobs.tasks import mails
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
+from tenants.models import User
+from tenants.selectors import actor_for
+from tests.jobs.stage import FAILS, settle, submitted
+
+
+@pytest.fixture(autouse=True)
+def _reachable(alice: User) -> None:
+    alice.email = "alice@example.org"
+    alice.save()
+
+
+def ended(actor: Actor, workspace: Workspace, **wanted: Any) -> Job:
+    return settle(submitted(actor, workspace, **{"mail": True, **wanted}))
+
+
+def test_once_and_only_when_it_has_ended(as_alice: Actor, workspace: Workspace, settings: Settings) -> None:
+    settings.PUBLIC_URL = "https://gpu.example.org"
+    row = submitted(as_alice, workspace, mail=True)
+    settle(submitted(as_alice, workspace, name="silent"))
+    assert mails() == 0, "one has not ended, and nobody asked about the other"
+    settle(row)
+    assert [mails(), mails()] == [1, 0]
+    (letter,) = mail.outbox
+    assert (letter.to, letter.subject) == (["alice@example.org"], "Job train succeeded")
+    assert f"https://gpu.example.org/p/{workspace.project.slug}/jobs/{row.pk}/" in str(letter.body)
+
+
+def test_a_failure_says_why(as_alice: Actor, workspace: Workspace) -> None:
+    row = ended(as_alice, workspace, command=FAILS)
+    assert mails() == 1
+    (letter,) = mail.outbox
+    assert letter.subject == "Job train failed"
+    assert row.failure
+    assert f"{row.failure}\n\nExit code: 3\n" in str(letter.body)
+
+
+def test_whoever_may_not_read_it_any_more_hears_nothing(bob: User, workspace: Workspace) -> None:
+    bob.email = "bob@example.org"
+    bob.save()
+    bob.project_memberships.update(role="admin")
+    ended(actor_for(user=bob), workspace)
+    bob.project_memberships.all().delete()
+    assert (mails(), mail.outbox) == (0, [])
+
+
+def test_without_an_address_or_a_mail_server_or_long_after(
+    as_alice: Actor, alice: User, workspace: Workspace, settings: Settings
+) -> None:
+    ended(as_alice, workspace)
+    settings.MAILS_ENABLED = False
+    assert mails() == 0
+    settings.MAILS_ENABLED = True
+    with time_machine.travel(now() + timedelta(days=4)):
+        assert mails() == 0, "that is no news any more"
+    User.objects.filter(pk=alice.pk).update(email="")
+    assert (mails(), mail.outbox) == (0, [])
+
+
+def test_what_the_server_refuses_is_sent_later(
+    as_alice: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended(as_alice, workspace)
+
+    def refuse(*_: Any) -> int:
+        raise ConnectionRefusedError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(locmem.EmailBackend, "send_messages", refuse)
+        assert mails() == 0
+    assert mails() == 1
+
+
+def test_it_is_part_of_the_order(as_alice: Actor, workspace: Workspace) -> None:
+    row = ended(as_alice, workspace)
+    assert job_rerun(actor=as_alice, job=row).mail
+    with pytest.raises(Invalid) as refused:
+        submitted(as_alice, workspace, mail="yes")
+    assert refused.value.fields == {"mail": ["this must be true or false"]}
