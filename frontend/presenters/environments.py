@@ -17,6 +17,7 @@ from gpuaas.environments.selectors import (
     SshWay,
     address_of,
     hours_of,
+    hours_words,
     operations_of,
     ssh_way_of,
     use_of,
@@ -185,9 +186,7 @@ def _use_facts(row: Environment) -> list[Fact]:
         used = f"Not known: {use.unknown}"
     facts = [
         Fact("Last used", used),
-        Fact(
-            "Stopped without use", f"after {hours} {'hour' if hours == 1 else 'hours'}" if hours else "never"
-        ),
+        Fact("Stopped without use", f"after {hours_words(hours)}" if hours else "never"),
     ]
     return [*facts, Fact("Kept until", formats.when(row.kept_until))] if row.kept_until else facts
 
