@@ -103,7 +103,6 @@ def row_of(row: Environment) -> Row:
 def page_of(row: Environment, here: ProjectPlace) -> Page:
     tone, word = held.look_of(row)
     may = _rights(row, here)
-    failed = row.state == S.FAILED and bool(row.failure)
     opens, address = may.log and row.state == S.READY, address_of(row)
     ssh = ssh_way_of(row) if opens else None
     enters = address or (ssh and not _has_port(row))
@@ -113,7 +112,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         moving=held.is_moving(row),
         gone=row.state == S.DELETED,
         may=may,
-        failure=Notice(Tone.BAD, "The last change failed", sentence_of(row.failure)) if failed else None,
+        failure=_failure(row),
         idle=_idle(row),
         operation=operations.operation_of(
             [
@@ -160,6 +159,15 @@ def _rights(row: Environment, here: ProjectPlace) -> Rights:
         read=runs,
         start_why=asleep if runs and start and not awake else "",
     )
+
+
+def _failure(row: Environment) -> Notice | None:
+    """What failed, and what stays taken: its pod may be there, and start late."""
+    if row.state != S.FAILED or not row.failure:
+        return None
+    taken = "GPUs, vCPUs and memory" if row.gpus else "vCPUs and memory"
+    text = f"{sentence_of(row.failure)} It keeps its {taken} until it is stopped."
+    return Notice(Tone.BAD, "The last change failed", text)
 
 
 def _idle(row: Environment) -> Notice | None:
