@@ -12,6 +12,7 @@ from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
 from gpuaas.environments.definition import IDLE_MOST, Definition
 from gpuaas.environments.models import Environment
+from gpuaas.environments.selectors import hours_words
 from gpuaas.environments.states import Access
 from gpuaas.workspaces.room import LABELS, MOST
 
@@ -23,13 +24,13 @@ KEEP = (("4", "for 4 hours"), ("24", "for a day"), ("72", "for 3 days"), ("168",
 
 def idle_field(definition: Definition) -> forms.IntegerField:
     """Empty: as the kind says."""
-    most, whose = definition.idle_hours, "Empty: after the most that this kind allows, {most} hours."
+    most, whose = definition.idle_hours, "Empty: after the most that this kind allows, {most}."
     return whole(
         "Stop after hours without use",
         1,
         most or IDLE_MOST,
         required=False,
-        help_text=whose.format(most=most) if most else "Empty: it is never stopped for that.",
+        help_text=whose.format(most=hours_words(most)) if most else "Empty: it is never stopped for that.",
     )
 
 

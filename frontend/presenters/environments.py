@@ -17,6 +17,7 @@ from gpuaas.environments.selectors import (
     SshWay,
     address_of,
     hours_of,
+    hours_words,
     operations_of,
     ssh_way_of,
     use_of,
@@ -102,7 +103,6 @@ def row_of(row: Environment) -> Row:
 def page_of(row: Environment, here: ProjectPlace) -> Page:
     tone, word = held.look_of(row)
     may = _rights(row, here)
-    failed = row.state == S.FAILED and bool(row.failure)
     opens, address = may.log and row.state == S.READY, address_of(row)
     ssh = ssh_way_of(row) if opens else None
     enters = address or (ssh and not _has_port(row))
@@ -112,7 +112,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         moving=held.is_moving(row),
         gone=row.state == S.DELETED,
         may=may,
-        failure=Notice(Tone.BAD, "The last change failed", sentence_of(row.failure)) if failed else None,
+        failure=_failure(row),
         idle=_idle(row),
         operation=operations.operation_of(
             [
@@ -161,6 +161,15 @@ def _rights(row: Environment, here: ProjectPlace) -> Rights:
     )
 
 
+def _failure(row: Environment) -> Notice | None:
+    """What failed, and what stays taken: its pod may be there, and start late."""
+    if row.state != S.FAILED or not row.failure:
+        return None
+    taken = "GPUs, vCPUs and memory" if row.gpus else "vCPUs and memory"
+    text = f"{sentence_of(row.failure)} It keeps its {taken} until it is stopped."
+    return Notice(Tone.BAD, "The last change failed", text)
+
+
 def _idle(row: Environment) -> Notice | None:
     """That nobody uses it, that it will be stopped for that, or that it was."""
     told, use = row.conditions.get(USE, {}), use_of(row)
@@ -185,9 +194,7 @@ def _use_facts(row: Environment) -> list[Fact]:
         used = f"Not known: {use.unknown}"
     facts = [
         Fact("Last used", used),
-        Fact(
-            "Stopped without use", f"after {hours} {'hour' if hours == 1 else 'hours'}" if hours else "never"
-        ),
+        Fact("Stopped without use", f"after {hours_words(hours)}" if hours else "never"),
     ]
     return [*facts, Fact("Kept until", formats.when(row.kept_until))] if row.kept_until else facts
 

@@ -37,6 +37,7 @@ from gpuaas.environments.selectors import (
     environment_get_for,
     environments_for,
     hours_of,
+    hours_words,
     kind_offered,
     kinds_offered,
     newest_version,
@@ -240,9 +241,8 @@ def idle(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResp
                 actor=here.actor, environment=row, idle_hours=form.cleaned_data["idle_hours"]
             )
             hours = hours_of(found)
-            text = (
-                f"is stopped after {hours} hours without use" if hours else "is never stopped for want of use"
-            )
+            never = "is never stopped for want of use"
+            text = f"is stopped after {hours_words(hours)} without use" if hours else never
             return done(request, f"{row.name} {text}.", held.url_of(row))
     return _draw(request, here, row, idle_form=form, opened="idle")
 

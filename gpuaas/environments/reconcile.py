@@ -10,7 +10,7 @@ from typing import Any
 from gpuaas.core import claims, clock
 from gpuaas.core.claims import claimed
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import GpuaasError, NotFound
+from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
 from gpuaas.environments.models import (
     Environment,
     EnvironmentLog,
@@ -33,6 +33,7 @@ S = EnvironmentState
 LOOK_AGAIN = timedelta(seconds=60)
 LINES = 200
 RUNNING = "Running"  # the condition of one that was ready once
+REFUSED = "If pods in the workspace have taken its room, end one of them. Otherwise an operator has to check the site."
 ENDS = {S.CREATING: S.READY, S.STOPPING: S.STOPPED, S.STARTING: S.READY, S.DELETING: S.DELETED}
 RECORD: Record[Environment, Environments, EnvironmentSpec] = Record(ENVIRONMENT, ENVIRONMENTS, CHANGING)
 Visit = inside.Visit[Environment, Environments, EnvironmentSpec]
@@ -108,15 +109,12 @@ def _look(visit: Visit) -> bool:
     if not seen.exists and visit.row.workspace.is_spot:
         _give_back(visit, seen)
         return True
+    remedy = "Read its log, or restart it."
     if not seen.exists:
-        detail = "nothing of it ran, so it is started again"
-        for step in visit.driver.steps(Change.CREATE, visit.spec):
-            outcome = visit.perform(Change.CREATE, step.key)
-            if not outcome.done:
-                detail = f"{detail}: {outcome.detail}" if outcome.detail else detail
-                break
-        else:
-            seen = visit.driver.observe(visit.spec)
+        detail, refused = _started(visit)
+        if refused is not None:
+            remedy = str(refused.detail.get("next", REFUSED))
+        seen = visit.driver.observe(visit.spec)
     with RECORD.guarded(visit) as row:
         facts = {
             key: value
@@ -126,12 +124,27 @@ def _look(visit: Visit) -> bool:
         news = row.observed != facts
         row.observed = facts
         row.save(update_fields=["observed"])
-        running = _running(seen, detail)
+        running = _running(seen, detail, remedy)
         news = conditions_write(row, visits.reachable(), running, drop=(visits.PROGRESSING,)) or news
         claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
         if news:
             ENVIRONMENT.announce(row)
     return False
+
+
+def _started(visit: Visit) -> tuple[str, GpuaasError | None]:
+    """Again, as nothing of it ran: in words, and what the site answered if it refused."""
+    detail = "nothing of it ran, so it is started again"
+    try:
+        for step in visit.driver.steps(Change.CREATE, visit.spec):
+            outcome = visit.perform(Change.CREATE, step.key)
+            if not outcome.done:
+                return f"{detail}: {outcome.detail}" if outcome.detail else detail, None
+    except (Unavailable, Unauthorized):
+        raise
+    except GpuaasError as error:
+        return f"{detail}: {error.message}", error
+    return detail, None
 
 
 def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:
@@ -162,7 +175,7 @@ def _next_look(row: Environment, *, ready: bool) -> datetime:
     return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
 
 
-def _running(seen: ObservedEnvironment, detail: str) -> dict[str, Any]:
+def _running(seen: ObservedEnvironment, detail: str, remedy: str) -> dict[str, Any]:
     if seen.ready:
         return {"type": RUNNING, "status": Status.TRUE, "reason": "Answers", "message": "it answers"}
     return {
@@ -170,7 +183,7 @@ def _running(seen: ObservedEnvironment, detail: str) -> dict[str, Any]:
         "status": Status.FALSE,
         "reason": "NoAnswer",
         "message": detail or "it does not answer",
-        "remedy": "Read its log, or restart it.",
+        "remedy": remedy,
     }
 
 

@@ -154,6 +154,10 @@ def hours_of(row: Environment) -> int | None:
     return row.idle_hours or definition_read(row.made_of.document).idle_hours
 
 
+def hours_words(hours: int) -> str:
+    return "1 hour" if hours == 1 else f"{hours} hours"
+
+
 def address_of(row: Environment) -> str:
     """At the door; "" where there is none. Needs the version of its kind."""
     has_one = settings.DOOR_DOMAIN and row.label and "port" in row.made_of.document

@@ -23,7 +23,7 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.environments.activity import Told, told_by
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentUse
-from gpuaas.environments.selectors import hours_of
+from gpuaas.environments.selectors import hours_of, hours_words
 from gpuaas.environments.services.changes import environment_stop
 from gpuaas.environments.services.idle import USE
 from gpuaas.environments.services.rows import ENVIRONMENT
@@ -148,8 +148,8 @@ def _conclude(use: EnvironmentUse, told: Told, unknown: str) -> bool:
     hours = hours_of(row)
     found = outlook(seen, hours=hours, kept_until=row.kept_until, announced=kept.stop_at, now=now)
     ENVIRONMENT.tell(row, found.condition)
-    if found.stop:
-        reason = f"nothing had used it since {seen.since:{TIME}}, which is {hours} hours or more"
+    if found.stop and hours:
+        reason = f"nothing had used it since {seen.since:{TIME}}, which is {hours_words(hours)} or more"
         environment_stop(actor=SYSTEM, environment=row, reason=reason)
     again = now + LOOK * random.uniform(0.8, 1.0)  # noqa: S311  spreads load, hides nothing
     written = claims.release(

@@ -13,8 +13,8 @@ from gpuaas.environments.door.passes import (
     Verdict,
     admissions,
     admissions_by_key,
-    key_note,
     key_use,
+    keys_note,
     passes_forget,
 )
 from gpuaas.environments.models import DoorKey, DoorPass, Environment
@@ -212,16 +212,16 @@ def test_opening_is_told_once_and_not_for_each_request(lab: Environment, as_alic
     opened = AuditEntry.objects.filter(action="environment.open")
     with time_machine.travel(stage.START, tick=False) as travel:
         for _ in range(3):
-            key_note(hashed(raw))
+            keys_note([hashed(raw)])
         assert opened.count() == 1
         first = DoorKey.objects.get().last_used_at
         assert first == stage.START
         travel.shift(120)
-        key_note(hashed(raw))
+        keys_note([hashed(raw)])
         assert opened.count() == 1
         assert DoorKey.objects.get().last_used_at != first
         travel.shift(2 * 3600)
-        key_note(hashed(raw))
+        keys_note([hashed(raw)])
         assert opened.count() == 2
     entry = opened.latest("pk")
     assert (entry.actor, entry.actor_id, entry.token_prefix) == ("holder of a key", None, key.prefix)

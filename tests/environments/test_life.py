@@ -28,7 +28,7 @@ from gpuaas.environments.spec import ENVIRONMENTS, spec_of
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
-from gpuaas.providers.sandbox.pods import pod_create, pod_evict
+from gpuaas.providers.sandbox.pods import pod_create, pod_delete, pod_evict
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services import workspace_delete, workspace_suspend
@@ -155,6 +155,20 @@ def test_what_was_lost_at_the_site_comes_back(as_alice: Actor, workspace: Worksp
         [row.external_name],
         "True",
     )
+
+
+def test_one_whose_room_members_have_taken_does_not_answer(as_alice: Actor, workspace: Workspace) -> None:
+    row = run_now(ready(as_alice, workspace))
+    pod = SandboxPod.objects.get(name=row.external_name)
+    assert pod_evict(workspace.site_id, workspace.external_name, str(pod.uid), reason="the node is drained")
+    pod_create(workspace.site_id, workspace.external_name, "train", 4)
+    said = run_now(row).conditions["Running"]
+    assert said["status"] == "False"
+    assert "exceeded quota" in said["message"]
+    assert "end one of them" in said["remedy"]
+    pod_delete(workspace.site_id, workspace.external_name, "train")
+    run_now(row)
+    assert run_now(row).conditions["Running"]["status"] == "True"
 
 
 def test_a_restart_ends_it_first(as_alice: Actor, workspace: Workspace) -> None:

@@ -8,15 +8,18 @@ import asyncio
 import os
 import re
 import stat
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import asyncssh
+import structlog
 
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import Streams
 
+log = structlog.get_logger(__name__)
 PARTS_MOST = 16  # that wait to be written
 # of what a program writes: whoever owns the image decides what that is, and the door is everybody's
 OUTPUT_MOST, ERRORS_MOST = 1 << 24, 1 << 12
@@ -26,6 +29,9 @@ MISSING, DENIED = re.compile(b"(?i)no such file|nonexistent"), re.compile(b"(?i)
 THERE = re.compile(b"(?i)file exists")
 NOT_THERE: Final = 'if [ -e "$2" ] || [ -L "$2" ]; then echo "File exists" >&2; exit 1; fi; '
 NO_FOLDER: Final = 'if [ -d "$1" ]; then echo "it is a folder" >&2; exit 1; fi; '
+# in place of a link to a folder, into which `mv` would move it; where the image's `mv` lacks -T it is refused
+OVER: Final = """if [ -d "$2" ] && [ -L "$2" ]; then mv -fT -- "$1" "$2"; exit; fi
+if [ -d "$2" ]; then rmdir -- "$2" || exit 1; fi; mv -f -- "$1" "$2\""""
 
 Run = Callable[[str, Sequence[str], Streams], Awaitable[int]]
 
@@ -75,7 +81,7 @@ class Coming(Flow):
 @dataclass
 class Open:
     """A file that is read or written. size: when it was opened to be written; position: of the next byte; work: the program that does
-    it, which begins with the first part."""
+    it, which begins with the first part. is_appended: at its end, whatever the position."""
 
     path: bytes
     flow: Flow = field(default_factory=Flow)
@@ -83,6 +89,7 @@ class Open:
     size: int = 0
     position: int = 0
     rest: bytes = b""
+    is_appended: bool = False
 
 
 async def _refused(*given: Any, **named: Any) -> NoReturn:
@@ -140,7 +147,7 @@ class Files(asyncssh.SFTPServer):
     # -- what changes ------------------------------------------------------------------------------------------------
 
     async def remove(self, path: bytes) -> None:
-        await self._do(f'{NO_FOLDER}rm -- "$1"', path)
+        await self._do(f'if [ ! -L "$1" ]; then {NO_FOLDER}fi; rm -- "$1"', path)
 
     async def mkdir(self, path: bytes, attrs: asyncssh.SFTPAttrs) -> None:
         await self._do('mkdir -- "$1"', path)
@@ -154,8 +161,7 @@ class Files(asyncssh.SFTPServer):
         await self._do(f'{NOT_THERE}mv -- "$1" "$2"', oldpath, newpath)
 
     async def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
-        folder = 'if [ -d "$2" ] && [ ! -L "$2" ]; then rmdir -- "$2" || exit 1; fi; '
-        await self._do(f'{folder}mv -f -- "$1" "$2"', oldpath, newpath)
+        await self._do(OVER, oldpath, newpath)
 
     async def symlink(self, oldpath: bytes, newpath: bytes) -> None:
         await self._do(f'{NOT_THERE}ln -s -- "$1" "$2"', oldpath, newpath)
@@ -192,7 +198,8 @@ class Files(asyncssh.SFTPServer):
         await self._do(f'{NO_FOLDER}{new}{only}: {into} "$1"', path)
         if attrs.permissions is not None:
             await self.setstat(path, asyncssh.SFTPAttrs(permissions=attrs.permissions))
-        return Open(path, size=(await self.stat(path)).size or 0)
+        size = (await self.stat(path)).size or 0
+        return Open(path, size=size, is_appended=bool(pflags & asyncssh.FXF_APPEND))
 
     async def read(self, file_obj: object, offset: int, size: int) -> bytes:
         found = _of(file_obj)
@@ -209,11 +216,11 @@ class Files(asyncssh.SFTPServer):
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """From the beginning or the end on. `1<>` keeps what is there: scp cuts the file to its length afterwards."""
         found = _of(file_obj)
-        if found.work is None and offset in {0, found.size}:
+        if found.work is None and (found.is_appended or offset in {0, found.size}):
             # with a shell above it, as in session.py
-            self._begin(found, f'cat {">>" if offset else "1<>"} "$1"; exit')
+            self._begin(found, f'cat {">>" if offset or found.is_appended else "1<>"} "$1"; exit')
             found.position = offset
-        if found.work is None or offset != found.position:
+        if found.work is None or (offset != found.position and not found.is_appended):
             raise asyncssh.SFTPOpUnsupported("a file is written from its beginning or its end on")
         put = asyncio.ensure_future(found.flow.parts.put(data))
         await asyncio.wait([put, self._working(found)], return_when=asyncio.FIRST_COMPLETED)
@@ -282,10 +289,8 @@ class Files(asyncssh.SFTPServer):
     async def _do(self, script: str, *words: bytes) -> bytes:
         """What it writes. Raises SFTPError."""
         said = Said()
-        try:
+        with _in_words():
             code = await self._run(script, _words(*words), said)
-        except GpuaasError as error:
-            raise asyncssh.SFTPFailure(error.message) from error
         _code_require(code, said.errors)
         return said.output
 
@@ -312,10 +317,22 @@ def _looked(line: bytes) -> asyncssh.SFTPAttrs:
 
 
 async def _ended(work: "asyncio.Task[int]") -> int:
-    try:
+    with _in_words():
         return await work
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """asyncssh sends its client the text of any other error. Raises SFTPError."""
+    try:
+        yield
     except GpuaasError as error:
         raise asyncssh.SFTPFailure(error.message) from error
+    except asyncssh.Error:
+        raise
+    except Exception as error:
+        log.warning("door_failed", error=type(error).__name__)
+        raise asyncssh.SFTPFailure("the portal could not do it: try again") from error
 
 
 def _code_require(code: int, errors: bytes) -> None:

@@ -258,18 +258,17 @@ def use_note(environments: Iterable[uuid.UUID]) -> None:
 
 
 @transaction.atomic
-def key_note(secret: str) -> None:
-    """That a program shows its key; at most one write a minute, and an entry of the audit log where it comes anew."""
+def keys_note(secrets: Collection[str]) -> None:
+    """That programs show their keys; at most one write a minute, and an entry of the audit log where one comes anew."""
     moment = clock.now()
-    rows = DoorKey.objects.filter(secret_hash=secret)
-    rows = rows.filter(Q(last_used_at=None) | Q(last_used_at__lt=moment - USED_AGAIN))
-    row = rows.select_for_update(of=("self",)).select_related("environment__project").first()
-    if row is None:
-        return
-    if row.last_used_at is None or row.last_used_at < moment - OPENED_AGAIN:
-        _opened(row.environment, _holder(row.prefix))
-    row.last_used_at = moment
-    row.save(update_fields=["last_used_at"])
+    rows = DoorKey.objects.filter(secret_hash__in=secrets)
+    rows = rows.filter(Q(last_used_at=None) | Q(last_used_at__lt=moment - USED_AGAIN)).order_by("pk")
+    found = list(rows.select_for_update(of=("self",)).select_related("environment__project"))
+    for row in found:
+        if row.last_used_at is None or row.last_used_at < moment - OPENED_AGAIN:
+            _opened(row.environment, _holder(row.prefix))
+    if found:
+        DoorKey.objects.filter(pk__in=[row.pk for row in found]).update(last_used_at=moment)
 
 
 def passes_forget() -> int:

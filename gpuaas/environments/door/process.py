@@ -41,8 +41,8 @@ from gpuaas.environments.door.passes import (
     admissions,
     admissions_by_key,
     admissions_by_ssh,
-    key_note,
     key_use,
+    keys_note,
     ssh_note,
     ticket_use,
     use_note,
@@ -90,6 +90,7 @@ class Door:
     inside: dict[str, str] = field(default_factory=dict)
     gate: "Gate | None" = None
     noted: float = 0.0
+    noting: "asyncio.Task[None] | None" = None
     written: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,6 +125,7 @@ class Door:
                 for task in done:
                     task.result()
             finally:
+                work += [self.noting] if self.noting is not None else []
                 for task in work:
                     task.cancel()
                 await asyncio.gather(*work, return_exceptions=True)
@@ -143,26 +145,30 @@ class Door:
 
     async def _look_on(self) -> None:
         while True:
-            try:
+            with _apart("people"):
                 await self._look()
-            except (DatabaseError, InterfaceError, OSError) as error:
-                log.warning("door_not_looked", error=type(error).__name__)
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _look(self) -> None:
-        """One round, in a number of queries that does not grow."""
-        self._certificate()
+        """One round, in a number of queries that does not grow; a part that fails stops no other one."""
+        with _apart("certificate"):
+            self._certificate()
         # more may come in meanwhile
         inside = dict(self.inside)
         ready, answering, found = await in_thread(_round, list(inside))
         self._leave(inside, [each for each in found if each.verdict is Verdict.ADMITTED])
+        with _apart("leaving"):
+            self._tell()
         if self.gate is not None:
-            await self.gate.look()
-        await self._ways(answering)
-        self._tell()
-        if time.monotonic() - self.noted >= OPEN_SECONDS:
+            with _apart("ssh"):
+                await self.gate.look()
+        with _apart("ways"):
+            await self._ways(answering)
+        with _apart("told"):
+            self._tell()
+        if time.monotonic() - self.noted >= OPEN_SECONDS and (self.noting is None or self.noting.done()):
             self.noted = time.monotonic()
-            await self._note(ready)
+            self.noting = asyncio.create_task(self._note(ready))
 
     def _leave(self, inside: dict[str, str], admitted: Collection[Admission]) -> None:
         """All of `inside` who are not admitted. Connections to a label end once, and only where one of them may have some. If
@@ -189,10 +195,11 @@ class Door:
         used = dict(self.desk.used)
         shells = self.gate.labels() if self.gate is not None else ()
         labels = {*await self._open(), *used.values(), *shells} & ready.keys()
-        if labels:
-            await in_thread(_noted, [ready[label] for label in labels], list(used))
-        for secret in used:
-            self.desk.used.pop(secret, None)
+        with _apart("use"):
+            if labels:
+                await in_thread(_noted, [ready[label] for label in labels], list(used))
+            for secret in used:
+                self.desk.used.pop(secret, None)
 
     async def _open(self) -> set[str]:
         """Labels with requests under way, which open WebSockets are; connections that Envoy only keeps are none. Nothing while
@@ -212,12 +219,13 @@ class Door:
             return set()
 
     async def _ways(self, answering: dict[str, uuid.UUID]) -> None:
-        for label in answering.keys() - self.ways.keys():
-            self.ways[label] = await ways.served(self.place.folder / label, answering[label])
         for label in self.ways.keys() - answering.keys():
             self.ways.pop(label).close()
-            (self.place.folder / label).unlink(missing_ok=True)
             self.generations.pop(label, None)
+            (self.place.folder / label).unlink(missing_ok=True)
+        for label in answering.keys() - self.ways.keys():
+            with _apart("way"):
+                self.ways[label] = await ways.served(self.place.folder / label, answering[label])
 
     def _tell(self) -> None:
         """Envoy, of what is otherwise than before. Clusters first: chains lead to them."""
@@ -233,21 +241,22 @@ class Door:
         for name, target in ((envoy.CERTIFICATE, settings.DOOR_CERTIFICATE), (envoy.KEY, settings.DOOR_KEY)):
             changed = str(Path(target).stat().st_mtime_ns).encode()
             if self.written.get(name) != changed:
-                self.written[name] = changed
                 link = self.place.folder / envoy.TLS / name
                 part = link.with_suffix(".part")
+                part.unlink(missing_ok=True)
                 part.symlink_to(Path(target).resolve())
                 part.replace(link)
+                self.written[name] = changed
 
     def _write(self, name: str, content: Any) -> None:
         """Whole or not at all, and only what is new."""
         text = json.dumps(content).encode()
         if self.written.get(name) == text:
             return
-        self.written[name] = text
         part = self.place.folder / f"{name}.part"
         part.write_bytes(text)
         part.replace(self.place.folder / name)
+        self.written[name] = text
 
     async def _ssh(self) -> None:
         """Begins once the database is there, which has the key by which clients know the door."""
@@ -317,6 +326,15 @@ async def _came(found: Admission, client: str | None) -> None:
 
 
 @contextlib.contextmanager
+def _apart(part: str) -> Iterator[None]:
+    """A part of a round, whose failure stops no other one."""
+    try:
+        yield
+    except (DatabaseError, InterfaceError, OSError) as error:
+        log.warning("door_not_looked", part=part, error=type(error).__name__)
+
+
+@contextlib.contextmanager
 def _asked_by(client: str | None) -> Iterator[None]:
     """For the audit log."""
     token = current_request.set(RequestInfo(ip=client))
@@ -336,14 +354,13 @@ def _entered(label: str, secret: str, *, by_key: bool) -> Admission | None:
     if found is not None and found.verdict is Verdict.ADMITTED:
         use_note([found.environment_id])
         if by_key:
-            key_note(secret)
+            keys_note([secret])
     return found
 
 
 def _noted(environments: list[uuid.UUID], secrets: list[str]) -> None:
     use_note(environments)
-    for key in DoorKey.objects.filter(secret_hash__in=secrets).values_list("secret_hash", flat=True):
-        key_note(key)
+    keys_note(secrets)
 
 
 def _round(inside: list[str]) -> tuple[dict[str, uuid.UUID], dict[str, uuid.UUID], list[Admission]]:

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import asyncssh
 import structlog
-from asyncssh.stream import SSHServerStreamSession
+from asyncssh.stream import SSHServerStreamSession, SSHTCPStreamSession
 from django.db import DatabaseError, InterfaceError
 
 from gpuaas.core.errors import GpuaasError, NotFound
@@ -21,7 +21,7 @@ from gpuaas.core.rate import Rate
 from gpuaas.core.request import RequestInfo
 from gpuaas.environments.door import ways
 from gpuaas.environments.door.desk import LABEL, TRIES
-from gpuaas.environments.door.files import Files
+from gpuaas.environments.door.files import Files, Run
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
 from gpuaas.environments.door.session import Session, Unread, at_home
 from gpuaas.providers.base import Environments, EnvironmentSpec, Streams
@@ -90,22 +90,53 @@ class Gate:
         return {each.shown.label for each in self.inside}
 
 
-class _Counted(SSHServerStreamSession[bytes]):
-    """With sftp by version 3 of its protocol, which OpenSSH speaks."""
+class _Session(SSHServerStreamSession[bytes]):
+    """With sftp by version 3 of its protocol, which OpenSSH speaks. among: what counts."""
 
     def __init__(
-        self,
-        among: set["_Counted"],
-        serve: Callable[[Reader, Writer, Writer], Awaitable[None]],
-        files: Callable[[Any], asyncssh.SFTPServer],
+        self, among: set[Any], serve: Callable[[Reader, Writer, Writer], Awaitable[None]], run: Run
     ) -> None:
-        super().__init__(serve, files, 3)
-        self._among = among
+        super().__init__(serve, self._files, 3)
+        self._among, self._run = among, run
+        self._programs: set[asyncio.Task[int]] = set()
         among.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """asyncssh waits for what sftp was asked before it looks whether anybody is still there."""
         self._among.discard(self)
+        for task in self._programs:
+            task.cancel()
         super().connection_lost(exc)
+
+    def _files(self, channel: Any) -> asyncssh.SFTPServer:
+        return Files(channel, self._ran)
+
+    async def _ran(self, script: str, words: Sequence[str], streams: Streams) -> int:
+        if self not in self._among:
+            raise asyncssh.SFTPConnectionLost("nobody is there any more")
+        task = asyncio.ensure_future(self._run(script, words, streams))
+        self._programs.add(task)
+        task.add_done_callback(self._programs.discard)
+        return await task
+
+
+class _Forward(SSHTCPStreamSession[bytes]):
+    """Counts from the moment in which it was asked for until nothing is carried."""
+
+    def __init__(self, among: set[Any], carry: Callable[[Reader, Writer], Awaitable[None]]) -> None:
+        super().__init__(self._begin)
+        self._among, self._carry = among, carry
+        self.work: asyncio.Task[None] | None = None
+        among.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.work is None:
+            self._among.discard(self)
+        super().connection_lost(exc)
+
+    def _begin(self, reader: Reader, writer: Writer) -> None:
+        self.work = asyncio.ensure_future(self._carry(reader, writer))
+        self.work.add_done_callback(lambda _: self._among.discard(self))
 
 
 class Visitor(asyncssh.SSHServer):
@@ -119,8 +150,8 @@ class Visitor(asyncssh.SSHServer):
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
-        self.sessions: set[_Counted] = set()
-        self.forwarded: set[asyncio.Task[Any]] = set()
+        self.sessions: set[_Session] = set()
+        self.forwards: set[_Forward] = set()
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self.connection = conn
@@ -135,8 +166,9 @@ class Visitor(asyncssh.SSHServer):
         del exc
         self.gate.strangers.discard(self)
         self.gate.inside.discard(self)
-        for task in self.forwarded:
-            task.cancel()
+        for each in self.forwards:
+            if each.work is not None:
+                each.work.cancel()
 
     # -- who it is ---------------------------------------------------------------------------------------------------
 
@@ -182,11 +214,11 @@ class Visitor(asyncssh.SSHServer):
 
     def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
         self._room_require()
-        return _Counted(self.sessions, self._serve, lambda channel: Files(channel, self._script))
+        return _Session(self.sessions, self._serve, self._script)
 
     def connection_requested(
         self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
-    ) -> Callable[[Reader, Writer], Awaitable[None]]:
+    ) -> asyncssh.SSHTCPSession[bytes]:
         """To ports of the environment alone, as seen from inside it."""
         del orig_host, orig_port
         if dest_host not in HERE or not 1 <= dest_port <= 65535:
@@ -194,10 +226,10 @@ class Visitor(asyncssh.SSHServer):
                 asyncssh.OPEN_ADMINISTRATIVELY_PROHIBITED, "only to ports of the environment, as localhost"
             )
         self._room_require()
-        return partial(self._forward, dest_port)
+        return _Forward(self.forwards, partial(self._carried, dest_port))
 
     def _room_require(self) -> None:
-        if len(self.sessions) + len(self.forwarded) >= CHANNELS_MOST:
+        if len(self.sessions) + len(self.forwards) >= CHANNELS_MOST:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_RESOURCE_SHORTAGE, "too many at once")
 
     async def _serve(self, stdin: Reader, stdout: Writer, stderr: Writer) -> None:
@@ -244,12 +276,6 @@ class Visitor(asyncssh.SSHServer):
             await run(Unread())
         except (GpuaasError, DatabaseError, InterfaceError) as error:  # it is gone with its pod, or goes on
             log.info("door_not_hung_up", error=type(error).__name__)
-
-    async def _forward(self, port: int, reader: Reader, writer: Writer) -> None:
-        task = asyncio.ensure_future(self._carried(port, reader, writer))
-        self.forwarded.add(task)
-        task.add_done_callback(self.forwarded.discard)
-        await asyncio.wait([task])
 
     async def _carried(self, port: int, reader: Reader, writer: Writer) -> None:
         try:

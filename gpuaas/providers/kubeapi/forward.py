@@ -12,22 +12,28 @@ from gpuaas.providers.kubeapi.client import Api
 
 DATA, ERROR = 0, 1
 PORT_BYTES = 2
+# for what comes back once nothing more is sent there; the site is not told of that end
+ANSWER_SECONDS = 60
 
 
 async def forward(
     api: Api, path: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """path: of the pod. Carries both ways until one side ends. Raises the errors of a call."""
+    """path: of the pod. Carries both ways until the pod ends, or some time after nothing more is read. Raises the errors of a call."""
     async with opened(api, f"{path}/portforward?ports={port}", [V4]) as site:
         await _carry(site, reader, writer)
 
 
 async def _carry(site: ClientConnection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    ways = [asyncio.create_task(_there(site, reader)), asyncio.create_task(_back(site, writer))]
+    there, back = asyncio.create_task(_there(site, reader)), asyncio.create_task(_back(site, writer))
+    ways = (there, back)
     try:
-        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in done:
-            way.result()
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        if there.done() and there.exception() is None:
+            await asyncio.wait([back], timeout=ANSWER_SECONDS)
+        for way in ways:
+            if way.done():
+                way.result()
     finally:
         for way in ways:
             way.cancel()

@@ -145,18 +145,18 @@ class Running:
         return Visitor(self.port, user)
 
 
-def envoys() -> list[int]:
-    """Children of this process."""
+def envoys(parent: int | None = None) -> list[int]:
+    """Children of a process, by default of this one."""
     found = []
     for pid in Path("/proc").iterdir():
         try:
-            name, parent = (
+            name, known = (
                 (pid / "comm").read_text().strip(),
                 (pid / "stat").read_text().rpartition(")")[2].split()[1],
             )
         except OSError:
             continue
-        if name == "envoy" and int(parent) == os.getpid():
+        if name == "envoy" and int(known) == (parent or os.getpid()):
             found.append(int(pid.name))
     return found
 

@@ -12,8 +12,9 @@ from typing import Any, cast
 
 import asyncssh
 import pytest
+from django.db import OperationalError
 
-from gpuaas.environments.door.files import Files
+from gpuaas.environments.door.files import Coming, Files, Open
 from gpuaas.environments.door.session import at_home
 from gpuaas.providers.base import Size, Streams
 from tests.frontend.pages.server import free_port
@@ -42,7 +43,7 @@ class Pod:
         return subprocess.run(words, cwd=self.here, input=given, capture_output=True, check=False, timeout=60)
 
 
-class Open(asyncssh.SSHServer):
+class Welcome(asyncssh.SSHServer):
     """Whoever comes is let in."""
 
     def begin_auth(self, username: str) -> bool:
@@ -68,7 +69,7 @@ def pod(tmp_path: Path) -> Iterator[Pod]:
             "127.0.0.1",
             port,
             server_host_keys=[key],
-            server_factory=Open,
+            server_factory=Welcome,
             sftp_factory=lambda channel: Files(channel, run),
             encoding=None,
         )
@@ -236,3 +237,52 @@ def test_a_program_that_writes_without_end_does_not_fill_the_door() -> None:
     with pytest.raises(asyncssh.SFTPFailure, match="too much"):
         asyncio.run(Files(cast("Any", None), run).readlink(b"link"))
     assert len(wrote) < 40
+
+
+def test_links_to_folders_are_links(pod: Pod) -> None:
+    """`rm` takes the link away, and a rename replaces it, as people do who let `current` lead to the newest."""
+    for name in ("old", "new"):
+        (pod.home / name).mkdir()
+    done = pod.sftp("ln -s old current", "ln -s new next", "rename next current", "ls -l")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert (pod.home / "current").readlink() == Path("new")
+    assert list((pod.home / "old").iterdir()) == []
+    done = pod.sftp("rm current")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {path.name for path in pod.home.iterdir()} == {"old", "new"}
+
+
+def test_what_is_appended_is_behind_what_was_there(pod: Pod) -> None:
+    """asyncssh's client begins at 0, whatever the length of the file."""
+    notes = pod.home / "notes"
+    notes.write_bytes(b"a day of work\n")
+
+    async def main() -> None:
+        async with (
+            asyncssh.connect("127.0.0.1", pod.port, known_hosts=None, username="pod", config=None) as way,
+            way.start_sftp_client() as files,
+        ):
+            for line in (b"one\n", b"two\n"):
+                async with files.open("notes", "ab") as opened:
+                    await opened.write(line)
+                    await opened.write(line)
+
+    asyncio.run(main())
+    assert notes.read_bytes() == b"a day of work\none\none\ntwo\ntwo\n"
+
+
+def test_what_failed_in_the_portal_is_not_for_the_client() -> None:
+    async def run(script: str, words: Sequence[str], streams: Streams) -> int:
+        raise OperationalError("secret")
+
+    async def main() -> None:
+        files, read, written = Files(cast("Any", None), run), Open(b"notes", Coming()), Open(b"notes")
+        with pytest.raises(asyncssh.SFTPFailure, match="try again"):
+            await files.readlink(b"link")
+        with pytest.raises(asyncssh.SFTPFailure, match="try again"):
+            await files.read(read, 0, 10)
+        await files.write(written, 0, b"line")
+        with pytest.raises(asyncssh.SFTPFailure, match="try again"):
+            await files.close(written)
+
+    asyncio.run(main())

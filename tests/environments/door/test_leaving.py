@@ -1,19 +1,24 @@
 """Whose leaving ends the connections of an environment: a door on the test's database, without an Envoy."""
 
 import asyncio
+import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from deploy.embedded.certificate import certificate_make
 from gpuaas.core import clock
 from gpuaas.core.connections import in_thread
+from gpuaas.environments.door import process
 from gpuaas.environments.door.desk import PASS, Asked
-from gpuaas.environments.door.envoy import TLS, Place
-from gpuaas.environments.door.passes import KEY_PASS_LASTS, key_use
-from gpuaas.environments.door.process import Door
-from gpuaas.environments.models import DoorPass, Environment
+from gpuaas.environments.door.envoy import ADMIN, LISTENERS, TLS, Place
+from gpuaas.environments.door.passes import KEY_PASS_LASTS, USED_AGAIN, key_use
+from gpuaas.environments.door.process import OPEN_MOST, Door
+from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.services import key_create, key_revoke
 from gpuaas.environments.services.access import hashed
 from gpuaas.workspaces.models import Workspace
@@ -55,6 +60,12 @@ class People:
     async def looked(self) -> int:
         await self.door._look()
         return self.door.generations.get(self.row.label or "", 0)
+
+    def told(self) -> int:
+        """The generation of which Envoy knows."""
+        (listener,) = json.loads((self.door.place.folder / LISTENERS).read_text())["resources"]
+        names = [chain["name"].partition(".") for chain in listener["filter_chains"]]
+        return next(int(generation) for label, _, generation in names if label == self.row.label)
 
 
 @pytest.fixture
@@ -120,5 +131,77 @@ def test_the_last_pass_of_a_key_ends_connections_when_it_is_too_old(people: Peop
         await people.ask(cookie)
         assert await people.expire(cookie) == 1
         assert await people.expire(cookie) == 1
+
+    asyncio.run(main())
+
+
+def test_a_cut_that_could_not_be_written_is_written_by_the_next_look(people: People) -> None:
+    cookie, part = people.enter("a"), people.door.place.folder / f"{LISTENERS}.part"
+
+    async def main() -> None:
+        await people.ask(cookie)
+        await people.looked()
+        part.mkdir()
+        with suppress(OSError):
+            await people.cut("a")
+        assert people.told() == 0
+        part.rmdir()
+        await people.looked()
+        assert people.told() == 1
+
+    asyncio.run(main())
+
+
+def test_a_certificate_that_is_away_keeps_nobody_in(people: People, settings: Any) -> None:
+    cookie = people.enter("a")
+
+    async def main() -> None:
+        await people.ask(cookie)
+        await people.looked()
+        settings.DOOR_CERTIFICATE += ".away"
+        await people.cut("a")
+        assert people.told() == 1
+
+    asyncio.run(main())
+
+
+def test_a_way_that_cannot_be_made_keeps_nobody_in(people: People) -> None:
+    cookie = people.enter("a")
+    second = stage.row_in(people.row.workspace, "second")
+
+    async def main() -> None:
+        await people.ask(cookie)
+        (people.door.place.folder / (second.label or "")).mkdir()
+        with suppress(OSError):
+            await people.looked()
+        await people.cut("a")
+        assert people.told() == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_what_is_noted_of_keys_takes_as_many_queries_for_all(
+    people: People, as_alice: Actor, count: int
+) -> None:
+    hashes = []
+    for number in range(count):
+        _, secret = key_create(actor=as_alice, environment=people.row, name=f"key-{number}")
+        hashes.append(hashed(secret))
+    process._noted([people.row.pk], hashes)
+    old = clock.now() - USED_AGAIN
+    DoorKey.objects.update(last_used_at=old)
+    with CaptureQueriesContext(connection) as queries:
+        process._noted([people.row.pk], hashes)
+    assert len(queries) <= 5
+    assert DoorKey.objects.filter(secret_hash__in=hashes, last_used_at__gt=old).count() == count
+
+
+def test_envoys_administration_that_does_not_answer_holds_up_no_look(people: People) -> None:
+    async def main() -> None:
+        silent = await asyncio.start_unix_server(lambda *_: None, people.door.place.folder / ADMIN)
+        async with asyncio.timeout(OPEN_MOST / 2):
+            await people.looked()
+        silent.close()
 
     asyncio.run(main())

@@ -1,8 +1,12 @@
 """A door that goes on: its Envoy killed, another door beside it, a new certificate; and what asking costs."""
 
 import os
+import re
 import signal
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +16,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils.crypto import get_random_string
 
+from deploy.embedded.certificate import certificate_make
+from deploy.embedded.environment import ROOT
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, NotFound
 from gpuaas.environments.door.passes import (
@@ -31,8 +37,10 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, User
 from tenants.selectors import actor_for
 from tests.environments import stage
-from tests.environments.door.stage import Running, door_running, envoys
+from tests.environments.door.stage import DOMAIN, Running, door_running, envoys
+from tests.frontend.pages.server import free_port
 from tests.lab.fixtures import until
+from tests.metering.meters import environment_here
 from tests.workspaces.test_races import at_once
 
 
@@ -53,6 +61,21 @@ def test_an_envoy_that_was_killed_is_started_again_and_passes_stay(
             return False
 
     until(answers, "who was in is in")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_it_may_have_as_many_connections_as_its_account_allows(tmp_path: Path) -> None:
+    """What a shell or systemd gives at first is enough for some five hundred of them."""
+    certificate, key = map(str, certificate_make(tmp_path, DOMAIN))
+    given = {"DOMAIN": DOMAIN, "CERTIFICATE": certificate, "KEY": key, "BIND": f"127.0.0.1:{free_port()}"}
+    command = ["sh", "-c", 'ulimit -Sn 256; exec "$@"', "sh", sys.executable, "manage.py", "door"]
+    named = {f"GPUAAS_DOOR_{name}": value for name, value in given.items()}
+    with subprocess.Popen(command, cwd=ROOT, env={**environment_here(), **named}) as process:
+        try:
+            until(lambda: envoys(process.pid), "it has an Envoy")
+            assert re.search(r"open files +(\d+) +\1 ", Path(f"/proc/{process.pid}/limits").read_text())
+        finally:
+            process.terminate()
 
 
 @pytest.mark.django_db(transaction=True)

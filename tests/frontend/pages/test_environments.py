@@ -23,7 +23,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
-from tests.environments.stage import DOCUMENT, kind, settle, workspace_ready
+from tests.environments.stage import DOCUMENT, kind, ordered, settle, workspace_ready
 from tests.environments.stage import ready as environment_ready
 from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
@@ -145,6 +145,8 @@ def test_nobody_uses_it_and_it_is_kept(alice_at: Client, lab: Environment, proje
     refused = alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "721"})
     assert refused.status_code == 422
     assert "from 1 to 720" in words(refused)
+    done = alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "1"}, follow=True)
+    assert "is stopped after 1 hour without use" in words(done)
     assert alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "8"}).status_code == 302
     assert "Stopped without use</dt><dd>after 8 hours" in words(alice_at.get(page))
     assert "Keep it running" not in words(alice_at.get(page))
@@ -232,6 +234,7 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
     waits = alice_at.get(entrance(row))
     assert (waits.status_code, waits.headers["Refresh"]) == (200, "2")
     assert "Opening lab" in words(waits)
+    assert "what was only in memory is lost" in words(waits)
     assert alice_at.get(entrance(row)).status_code == 200
     assert row.operations.filter(kind="resume").count() == 1
     row = settle(row)
@@ -241,6 +244,21 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
         .headers["Location"]
         .startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
     )
+
+
+def test_a_failed_one_says_what_it_keeps(alice_at: Client, as_alice: Actor, lab: Environment) -> None:
+    Environment.objects.filter(pk=lab.pk).update(state="failed", failure="the image is not there", gpus=1)
+    page = at("environment", lab.project, lab.pk)
+    shown = words(alice_at.get(page))
+    assert "The image is not there. It keeps its GPUs, vCPUs and memory until it is stopped." in shown
+    environment_stop(actor=as_alice, environment=Environment.objects.get(pk=lab.pk))
+    assert "until it is stopped" not in words(alice_at.get(page))
+
+
+@override_settings(DOOR_DOMAIN="apps.test")
+def test_one_that_never_ran_has_nothing_in_memory(alice_at: Client, as_alice: Actor, room: Workspace) -> None:
+    waits = words(alice_at.get(entrance(ordered(as_alice, room, "second", gpus=0))))
+    assert ("Opening second" in waits, "in memory" in waits) == (True, False)
 
 
 @override_settings(DOOR_DOMAIN="apps.test")

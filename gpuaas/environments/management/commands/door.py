@@ -1,6 +1,7 @@
 """`manage.py door`: the way in to environments by the browser until SIGTERM."""
 
 import asyncio
+import resource
 import signal
 from typing import Any
 
@@ -18,10 +19,18 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **_options: Any) -> None:
         program()
+        _files_allow()
         with place_made() as place:
             begin(ProcessKind.DOOR)
             scrape.serve()
             asyncio.run(_until_told(Door(place)))
+
+
+def _files_allow() -> None:
+    """As many as may be: each connection has two here, and two at Envoy, which inherits it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:  # systemd's units do not let a process ask for it
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _until_told(door: Door) -> None:
