@@ -1,5 +1,6 @@
 """What the pods of a job say of its attempts."""
 
+import re
 from collections.abc import Iterable
 
 from gpuaas.providers.base import DEADLINE, JobSpec
@@ -8,6 +9,11 @@ from gpuaas.providers.kubernetes import inside
 
 CONTAINER = "job"
 OWNER = "batch.kubernetes.io/job-name"
+
+
+def pods_named(spec: JobSpec) -> str:
+    """A pattern. The names of its movers begin as its own does."""
+    return rf"{re.escape(spec.name)}-(\d+-)?[a-z0-9]{{5}}"
 
 
 def failure_of(condition: Object, attempts: list[Object], spec: JobSpec) -> tuple[str, str]:

@@ -34,6 +34,7 @@ from gpuaas.providers.kubernetes.attempts import (
     in_order,
     is_of,
     phase_of,
+    pods_named,
 )
 
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
@@ -73,7 +74,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
 
     def _preempted(self, spec: JobSpec, live: list[Object]) -> str:
         """The pod of it that was ended last for a buyer."""
-        ended = spot.preemptions(self._api, spec.workspace.external_name, live, f"{spec.name}-")
+        ended = spot.preemptions(self._api, spec.workspace.external_name, live, pods_named(spec))
         return ended[-1][1] if ended else ""
 
     def _observe_tasks(self, job: Object, spec: JobSpec) -> ObservedJob:
