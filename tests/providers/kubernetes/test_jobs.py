@@ -11,7 +11,7 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import FILES_AT, Change, JobPhase, JobSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes.attempts import CONTAINER
+from gpuaas.providers.kubernetes.attempts import CONTAINER, OWNER, is_of
 from gpuaas.providers.kubernetes.jobs import job_of, seen
 from tests.lab.fixtures import carry_out, until
 from tests.providers.kubernetes.conftest import Room
@@ -202,6 +202,24 @@ def test_an_image_that_cannot_be_had_is_hopeless() -> None:
     assert (starts.hopeless, starts.phase) == (False, JobPhase.WAITING)
 
 
+def test_its_attempts_are_those_that_the_site_has_made_for_it() -> None:
+    """A member may name a pod as the owner of a pod, with whatever uid."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": SPEC.name, "uid": "u-1", "controller": True}
+
+    def counts(**changes: Any) -> bool:
+        return is_of({"metadata": {"ownerReferences": [{**owner, **changes}]}}, "u-1")
+
+    assert counts()
+    forged: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"apiVersion": "example.com/v1"},
+        {"controller": False},
+        {"uid": "u-2"},
+    ]
+    assert not any(counts(**changes) for changes in forged)
+    assert not is_of({"metadata": {}}, "u-1")
+
+
 @pytest.mark.lab
 def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     """Pod Security's strictest level has nothing to say of its pods; no member can make one that counts as its attempt."""
@@ -218,6 +236,13 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     mine["spec"] = {"containers": [{"name": CONTAINER, "image": "train:1"}]}
     with pytest.raises(Permanent, match="of a pod no controller"):
         room.tenant.create(room.path("pods"), mine)
+    pods_own = {**owner, "apiVersion": "v1", "kind": "Pod", "controller": True}
+    mine["metadata"] |= {"name": "mine", "labels": {OWNER: spec.name}, "ownerReferences": [pods_own]}
+    mine["metadata"]["finalizers"] = ["example.com/keep"]  # the site deletes it at once: its owner is nobody
+    mine["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
+    room.tenant.create(room.path("pods"), mine)
+    assert site.observe(spec).node
+    room.admin.merge(f"{room.path('pods')}/mine", {"metadata": {"finalizers": None}})
     with pytest.raises(Permanent, match="belong to the portal"):
         room.tenant.merge(
             f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}", {"metadata": {"labels": {names.JOB: None}}}
