@@ -3,13 +3,14 @@
 import base64
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import FILES_AT, Change, JobPhase, JobSpec, WorkspaceRef
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi import ending, names
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes.attempts import CONTAINER, OWNER, is_of
 from gpuaas.providers.kubernetes.jobs import job_of, seen
@@ -286,3 +287,26 @@ def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> Non
     assert site.perform(Change.DELETE, spec, "stop").done
     assert room.admin.find(f"{jobs}/{spec.name}") is not None
     room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
+
+
+@pytest.mark.lab
+def test_finalizers_of_a_member_keep_no_job_for_ever(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the job, and on a pod of it that has finished and is named otherwise by then."""
+    spec = replace(
+        SPEC, workspace=room.ref, command=("true",), vcpus=1, memory_gib=1, gpus=0, resource_name=""
+    )
+    site, job_at = room.driver.jobs, f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}"
+    carry_out(site, Change.CREATE, spec)
+    until(lambda: site.observe(spec).phase is JobPhase.SUCCEEDED, "it has succeeded")
+    (finished,) = room.admin.items(room.path("pods"), labelSelector=f"{OWNER}={spec.name}")
+    pod_at, held = f"{room.path('pods')}/{finished['metadata']['name']}", ["example.com/keep"]
+    room.tenant.merge(pod_at, {"metadata": {"finalizers": held, "labels": {OWNER: None}}})
+    room.tenant.merge(job_at, {"metadata": {"finalizers": held}})
+    assert not site.perform(Change.DELETE, spec, "stop").done
+    until(lambda: "deletionTimestamp" in room.admin.get(pod_at)["metadata"], "the site deletes its pod")
+    assert not site.perform(Change.DELETE, spec, "stop").done
+    assert room.admin.get(job_at)["metadata"]["finalizers"] == [*held, "foregroundDeletion"]
+
+    monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
+    carry_out(site, Change.DELETE, spec)
+    assert (room.admin.find(pod_at), room.admin.find(job_at)) == (None, None)
