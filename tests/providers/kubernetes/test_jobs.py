@@ -9,9 +9,19 @@ from typing import Any
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import FILES_AT, Change, JobPhase, JobSpec, WorkspaceRef
+from gpuaas.providers.base import (
+    DEVICE_VARIABLES,
+    FILES_AT,
+    NO_DEVICE,
+    Change,
+    JobPhase,
+    JobSpec,
+    WorkspaceRef,
+)
 from gpuaas.providers.kubeapi import ending, names
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.guards import devices
+from gpuaas.providers.kubernetes import jobs
 from gpuaas.providers.kubernetes.attempts import CONTAINER, OWNER, is_of
 from gpuaas.providers.kubernetes.jobs import job_of, seen
 from tests.lab.fixtures import carry_out, until
@@ -287,6 +297,33 @@ def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> Non
     assert site.perform(Change.DELETE, spec, "stop").done
     assert room.admin.find(f"{jobs}/{spec.name}") is not None
     room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.lab
+def test_one_whose_pods_the_guards_refuse_for_good_has_no_hope(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    """The job itself is the portal's, which they let pass; its GPUs are held until it has ended."""
+    sizes: dict[str, Any] = {"vcpus": 1, "memory_gib": 1, "gpus": 1, "tasks": tasks, "at_once": tasks}
+    spec = replace(
+        SPEC, workspace=room.ref, variables={DEVICE_VARIABLES[0]: "all"}, **sizes, together=tasks > 1
+    )
+    site = room.driver.jobs
+    carry_out(site, Change.CREATE, spec)
+    words = "NVIDIA_VISIBLE_DEVICES and its like may not be set"
+    first = until(
+        lambda: found if (found := site.observe(spec)).detail.startswith(words) else None, "it is refused"
+    )
+    assert (first.phase, first.hopeless) == (JobPhase.WAITING, False)
+    monkeypatch.setattr(jobs, "GUARDS_LEARN", timedelta())
+    assert site.observe(spec).hopeless
+    carry_out(site, Change.DELETE, spec)
+
+
+def test_the_portal_knows_what_the_guards_refuse() -> None:
+    assert set(DEVICE_VARIABLES) == set(devices.DEVICE_VARIABLES)
+    assert devices.HIDE in NO_DEVICE
 
 
 @pytest.mark.lab
