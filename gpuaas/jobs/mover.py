@@ -14,6 +14,7 @@ from django.conf import settings
 
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict
+from gpuaas.core.texts import storable
 from gpuaas.jobs.models import DataCredential, Job
 from gpuaas.jobs.states import Way
 from gpuaas.jobs.transfers import HTTPS, S3
@@ -171,7 +172,7 @@ def failure_of(text: str, way: Way, seen: ObservedJob) -> str:
     """In a sentence, with the last error that rclone wrote."""
     errors = [line for line in map(_line, text.splitlines()) if line.get("level") in {"error", "critical"}]
     why = str(errors[-1].get("msg", "")).strip() if errors else seen.detail
-    return f"its {way.label.lower()} could not be moved: {' '.join(why.split())}"[:500]
+    return storable(f"its {way.label.lower()} could not be moved: {' '.join(why.split())}")[:500]
 
 
 def _line(text: str) -> dict[str, Any]:

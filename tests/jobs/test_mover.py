@@ -203,6 +203,7 @@ def test_whatever_it_writes_is_read(text: str) -> None:
             "no such bucket",
         ),
         ("", "its command ended with exit code 3"),
+        (json.dumps({"level": "error", "msg": "a\x00b\ud800c"}), "ab?c"),  # which no database keeps
     ],
 )
 def test_why_it_failed(text: str, words: str) -> None:
