@@ -183,24 +183,24 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if "deletionTimestamp" not in job["metadata"]:
             uid = {"uid": job["metadata"]["uid"]}
             self._api.delete(_path(spec), {"propagationPolicy": "Foreground", "preconditions": uid})
+        if ending.is_overdue(job):
+            self._force(spec, job)
         live = [pod for pod in self._pods(job) if phase_of(pod) not in demand.FINISHED]
         for pod in live:
             ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=release.GRACE_SECONDS)
-        if ending.is_overdue(job):
-            self._force(spec, job)
         if self._job(spec) is not None:
             words = ending.in_words(live) if live else "the site is removing it"
             return StepOutcome(done=False, detail=words)
         return StepOutcome(done=True, detail="nothing of it is left")
 
     def _force(self, spec: JobSpec, job: Object) -> None:
-        """The site waits for finalizers of the tenant's: on a pod of it, also on one that has finished or whose labels were changed,
-        and then on itself."""
+        """The site waits for finalizers of the tenant's: on the Job, or on a pod of it, also on one that has finished or whose labels
+        were changed. Those of the Job come first: once the pods are gone, the site changes them too."""
+        release.let_go(self._api, inside.path(spec.workspace, "jobs", BATCH), [job])
         pods_at, uid = inside.path(spec.workspace, "pods"), job["metadata"]["uid"]
         for pod in self._api.items(pods_at):
             if is_of(pod, uid):
                 ending.end(self._api, pods_at, pod, seconds=release.GRACE_SECONDS)
-        release.let_go(self._api, inside.path(spec.workspace, "jobs", BATCH), [job])
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
