@@ -45,7 +45,7 @@ from gpuaas.providers.base.cluster import (
     PoolSignals,
     QueueReport,
 )
-from gpuaas.providers.base.devices import DEVICE_VARIABLES, NO_DEVICE, devices_refusal
+from gpuaas.providers.base.devices import NO_DEVICE, SITE_VARIABLES, devices_refusal
 from gpuaas.providers.base.driver import (
     AccessCapability,
     AdoptionCapability,
@@ -141,9 +141,9 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "DEADLINE",
-    "DEVICE_VARIABLES",
     "FILES_AT",
     "NO_DEVICE",
+    "SITE_VARIABLES",
     "STAGE_WORDS",
     "TENACIOUS",
     "Access",

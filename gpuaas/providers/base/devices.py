@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-DEVICE_VARIABLES: Final = (
+SITE_VARIABLES: Final = (
     "NVIDIA_VISIBLE_DEVICES",
     "NVIDIA_IMEX_CHANNELS",
     "NVIDIA_MIG_CONFIG_DEVICES",
@@ -17,7 +17,7 @@ NO_DEVICE: Final = frozenset({"none", "void"})
 
 def devices_refusal(variables: Mapping[str, str], gpus: int) -> str:
     """Why a site would refuse a container with these, in words; "" if it would not."""
-    for name in DEVICE_VARIABLES:
+    for name in SITE_VARIABLES:
         if name in variables and (gpus or variables[name] not in NO_DEVICE):
             return f"{name} may not be set (but for none or void, without a GPU): the site sets it for the GPUs that are asked for"
     return ""

@@ -10,9 +10,9 @@ import pytest
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import (
-    DEVICE_VARIABLES,
     FILES_AT,
     NO_DEVICE,
+    SITE_VARIABLES,
     Change,
     JobPhase,
     JobSpec,
@@ -307,7 +307,7 @@ def test_one_whose_pods_the_guards_refuse_for_good_has_no_hope(
     """The job itself is the portal's, which they let pass; its GPUs are held until it has ended."""
     sizes: dict[str, Any] = {"vcpus": 1, "memory_gib": 1, "gpus": 1, "tasks": tasks, "at_once": tasks}
     spec = replace(
-        SPEC, workspace=room.ref, variables={DEVICE_VARIABLES[0]: "all"}, **sizes, together=tasks > 1
+        SPEC, workspace=room.ref, variables={SITE_VARIABLES[0]: "all"}, **sizes, together=tasks > 1
     )
     site = room.driver.jobs
     carry_out(site, Change.CREATE, spec)
@@ -322,7 +322,7 @@ def test_one_whose_pods_the_guards_refuse_for_good_has_no_hope(
 
 
 def test_the_portal_knows_what_the_guards_refuse() -> None:
-    assert set(DEVICE_VARIABLES) == set(devices.DEVICE_VARIABLES)
+    assert set(SITE_VARIABLES) == set(devices.DEVICE_VARIABLES)
     assert devices.HIDE in NO_DEVICE
 
 
