@@ -11,6 +11,7 @@ from gpuaas.core import claims, clock
 from gpuaas.core.claims import claimed
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.core.texts import storable
 from gpuaas.environments.models import (
     Environment,
     EnvironmentLog,
@@ -204,7 +205,7 @@ def _log_take(log: EnvironmentLog) -> bool:
     found = ENVIRONMENTS.at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")
-    text = found.log(spec_of(row), lines=LINES).replace("\x00", "")
+    text = storable(found.log(spec_of(row), lines=LINES))
     _log_write(log, text=text, failure="")
     return True
 

@@ -7,6 +7,7 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import GpuaasError
 from gpuaas.core.ranges import ranges_read
+from gpuaas.core.texts import storable
 from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.providers.base import Jobs, JobSpec
 
@@ -40,7 +41,7 @@ def _asked(driver: Jobs, spec: JobSpec, tasks: Iterable[int], most: int) -> dict
             text = driver.log(spec, lines=LINES, task=task)
         except GpuaasError:
             continue
-        found[task] = text.replace("\x00", "").encode()[-most:].decode(errors="ignore")
+        found[task] = storable(text).encode()[-most:].decode(errors="ignore")
     return found
 
 

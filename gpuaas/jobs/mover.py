@@ -14,6 +14,7 @@ from django.conf import settings
 
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict
+from gpuaas.core.texts import storable
 from gpuaas.jobs.models import DataCredential, Job
 from gpuaas.jobs.states import Way
 from gpuaas.jobs.transfers import HTTPS, S3
@@ -26,6 +27,20 @@ TAKES: Final = {"gpus": 0, "vcpus": 1, "memory_gib": 1}  # of the workspace, whi
 RETRIES = 3  # of the pod; rclone itself tries each file several times
 LOG_LINES = 200  # of its log that one look reads
 MARK = "transfer"
+HERE = "/proc/self/cwd"  # unlike `.`, of which rclone makes a path that may lead elsewhere by then
+# $1: the folder of a volume; after it, the names that lead to what is moved. Each is entered by itself, so it stays what was looked at.
+ENTER = """\
+no() { printf '{"level": "error", "msg": "the folder %s"}\\n' "$1"; exit 1; }
+enter() {
+volume=$1; cd "$volume"; shift
+for name; do
+"""
+ENTERED = """\
+cd -P "./$name" || no "is not in its volume"
+case "$(pwd -P)/" in "$volume"/*) ;; *) no "leads out of its volume" ;; esac
+done
+}"""
+MAKES = 'mkdir -p "./$name" || no "cannot be made in its volume"\n'
 VARIABLES: Final = {
     "RCLONE_CONFIG": f"{FILES_AT}/{CONFIG}",
     "RCLONE_CACHE_DIR": "/tmp",  # noqa: S108  in its container
@@ -79,17 +94,23 @@ def mover_of(row: Job, way: Way, *, sealed: bool = True) -> JobSpec:
 
 
 def script_of(way: Way, transfers: Sequence[Mapping[str, str]], places: Mapping[str, str]) -> str:
-    """One after the other; the first that fails ends it."""
-    lines = ["set -e"]
+    """One after the other; the first that fails ends it.
+
+    A program of the tenant's may have put a link in the way, and rclone follows one on its way to where it begins: to the keys in
+    FILES_AT, for one. Below that it reads none; but a pod of the workspace that replaces a folder by a link just as rclone enters it
+    can still lead it elsewhere.
+    """
+    lines = ["set -e", ENTER + (MAKES if way is Way.IN else "") + ENTERED]
     for at, each in enumerate(transfers):
-        url, place = each["url"], "/".join(filter(None, (places[each["volume"]], each["folder"].strip("/"))))
+        url, names = each["url"], [name for name in each["folder"].split("/") if name]
         lines.append(f"echo {shlex.quote(json.dumps({MARK: at}))}")
+        lines.append(shlex.join(("enter", places[each["volume"]], *names)))
         if url.startswith(HTTPS):
             path = unquote(urlsplit(url).path).lstrip("/")
-            words = ("copyto", f"t{at}:{path}", f"{place}/{path.rpartition('/')[2]}")
+            words = ("copyto", f"t{at}:{path}", f"{HERE}/{path.rpartition('/')[2]}")
         else:
             there = f"t{at}:{url.removeprefix(S3)}"
-            words = ("copy", there, place) if way is Way.IN else ("copy", place, there)
+            words = ("copy", there, HERE) if way is Way.IN else ("copy", HERE, there)
         lines.append(shlex.join(("rclone", *words)))
     return "\n".join((*lines, ""))
 
@@ -151,7 +172,7 @@ def failure_of(text: str, way: Way, seen: ObservedJob) -> str:
     """In a sentence, with the last error that rclone wrote."""
     errors = [line for line in map(_line, text.splitlines()) if line.get("level") in {"error", "critical"}]
     why = str(errors[-1].get("msg", "")).strip() if errors else seen.detail
-    return f"its {way.label.lower()} could not be moved: {' '.join(why.split())}"[:500]
+    return storable(f"its {way.label.lower()} could not be moved: {' '.join(why.split())}")[:500]
 
 
 def _line(text: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.states import Priority, Way
 from gpuaas.jobs.transfers import transfers_read
+from gpuaas.providers.base import devices_refusal
 from gpuaas.workspaces.room import size_check
 
 USUAL: Final[dict[str, Any]] = {
@@ -63,6 +64,9 @@ def order_read(
     for name in Job.asks:
         with wrong:
             read[name] = size_check(name, found[name])
+    with wrong:
+        if words := devices_refusal(read["variables"], read["gpus"]):
+            raise Invalid.field("variables", words)
     with wrong:
         read["retries"] = _whole("retries", "Retries", found["retries"], 0, RETRIES_MOST)
     with wrong:

@@ -313,6 +313,8 @@ def test_a_volume_of_the_workspace_is_mounted(as_alice: Actor, workspace: Worksp
         ({"variables": {"1": "x"}}, "variables"),
         ({"variables": {"A": 5}}, "variables"),
         ({"variables": ["A=5"]}, "variables"),
+        ({"variables": {"NVIDIA_VISIBLE_DEVICES": "all"}}, "variables"),
+        ({"gpus": 1, "variables": {"AMD_VISIBLE_DEVICES": "none"}}, "variables"),
         ({"gpus": -1}, "gpus"),
         ({"gpus": True}, "gpus"),
         ({"gpus": 1, "gpu": "a100-40gb"}, "gpu"),

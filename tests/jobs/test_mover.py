@@ -1,7 +1,10 @@
 """What a mover is made of, and what is read of what it writes: whatever was ordered, and whatever it writes."""
 
 import json
+import os
 import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpuaas.core.errors import Mistakes
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.mover import CONFIG, SCRIPT, failure_of, mover_of, progress_of, script_of
+from gpuaas.jobs.mover import CONFIG, HERE, SCRIPT, failure_of, mover_of, progress_of, script_of
 from gpuaas.jobs.order import USUAL, order_read
 from gpuaas.jobs.states import Way
 from gpuaas.jobs.transfers import FIELDS
@@ -24,7 +27,9 @@ HTTPS = {"url": "https://data.example.org:8443/sets/one%20file.tar", "volume": "
 
 
 def commands(script: str) -> list[list[str]]:
-    return [shlex.split(line) for line in script.splitlines()]
+    """What it does, without how it enters a folder."""
+    found = map(shlex.split, script.splitlines())
+    return [words for words in found if words[0] in {"echo", "enter", "rclone"}]
 
 
 def test_it_has_no_gpu_and_its_files_alone_have_what_is_secret(as_alice: Actor, workspace: Workspace) -> None:
@@ -35,11 +40,12 @@ def test_it_has_no_gpu_and_its_files_alone_have_what_is_secret(as_alice: Actor, 
     assert (spec.name, spec.deadline_seconds) == (f"{row.external_name}-in", 600)
     assert spec.volumes == {"data": "/volumes/0", "other": "/volumes/1"}
     assert commands(spec.files[SCRIPT]) == [
-        ["set", "-e"],
         ["echo", '{"transfer": 0}'],
-        ["rclone", "copy", "t0:sets/digits", "/volumes/0/in/digits"],
+        ["enter", "/volumes/0", "in", "digits"],
+        ["rclone", "copy", "t0:sets/digits", HERE],
         ["echo", '{"transfer": 1}'],
-        ["rclone", "copyto", "t1:sets/one file.tar", "/volumes/1/one file.tar"],
+        ["enter", "/volumes/1"],
+        ["rclone", "copyto", "t1:sets/one file.tar", f"{HERE}/one file.tar"],
     ]
     config = spec.files[CONFIG]
     assert f"secret_access_key = {SECRET}\n" in config
@@ -51,7 +57,7 @@ def test_it_has_no_gpu_and_its_files_alone_have_what_is_secret(as_alice: Actor, 
 
 def test_outputs_go_the_other_way() -> None:
     words = commands(script_of(Way.OUT, [{**S3, "folder": ""}], {"data": "/volumes/0"}))
-    assert words[-1] == ["rclone", "copy", "/volumes/0", "t0:sets/digits"]
+    assert words[-2:] == [["enter", "/volumes/0"], ["rclone", "copy", HERE, "t0:sets/digits"]]
 
 
 TEXTS = st.text(max_size=30)
@@ -79,14 +85,72 @@ def test_what_is_accepted_stays_in_its_place_whatever_a_shell_makes_of_it(
         return
     assert read == wanted
     places = {"data": "/volumes/0", "other": "/volumes/1"}
-    moves = [words for words in commands(script_of(Way.IN, read, places)) if words[0] == "rclone"]
-    assert len(moves) == len(read)
-    for each, (_, verb, source, target) in zip(read, moves, strict=True):
+    found = commands(script_of(Way.IN, read, places))
+    assert [words[0] for words in found] == ["echo", "enter", "rclone"] * len(read)
+    for each, entered, (_, verb, source, target) in zip(read, found[1::3], found[2::3], strict=True):
         assert verb in {"copy", "copyto"}
         assert source.startswith("t")
-        assert target == places[each["volume"]] or target.startswith(f"{places[each['volume']]}/")
-        assert ".." not in source.split("/")
+        assert entered[1] == places[each["volume"]]
+        assert not {"", ".."} & {*entered, *source.split("/"), *target.split("/")[1:]}
+        assert target.startswith(HERE)
         assert ".." not in target.split("/")
+
+
+# -- what a shell makes of it, in folders of this machine ----------------------------------------------------------
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Two volumes, what is secret beside them, and an rclone that lists all that it is named."""
+    for name in ("volumes/0/runs/7", "volumes/1", "secret", "bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "secret/rclone.conf").touch()
+    (tmp_path / "volumes/0/runs/7/weights").touch()
+    stub = tmp_path / "bin/rclone"
+    stub.write_text('#!/bin/sh\nfor each; do case "$each" in /*) ls -a "$each"/ ;; esac; done\n')
+    stub.chmod(0o755)
+    return tmp_path.resolve()
+
+
+def moved(tree: Path, way: Way, folder: str) -> subprocess.CompletedProcess[str]:
+    script = script_of(way, [{**S3, "folder": folder}], {"data": f"{tree}/volumes/0"})
+    path = {"PATH": f"{tree}/bin:{os.environ['PATH']}"}
+    return subprocess.run(["sh", "-c", script], env=path, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("folder", ["out", "out/deep", "runs/7/up", "runs/7/up/secret"])
+def test_a_link_leads_it_nowhere_but_into_its_volume(tree: Path, way: Way, folder: str) -> None:
+    """The program of the job has made it."""
+    (tree / "secret/deep").mkdir()
+    (tree / "volumes/0/out").symlink_to(tree / "secret")
+    (tree / "volumes/0/runs/7/up").symlink_to("../../../..")
+    found = moved(tree, way, folder)
+    assert (found.returncode, "rclone.conf" in found.stdout) == (1, False)
+    seen = ObservedJob(JobPhase.FAILED, "its command ended with exit code 1")
+    assert failure_of(found.stdout, way, seen).endswith("be moved: the folder leads out of its volume")
+
+
+@pytest.mark.parametrize("way", Way)
+def test_a_link_within_its_volume_is_followed(tree: Path, way: Way) -> None:
+    (tree / "volumes/0/last").symlink_to("runs")
+    found = moved(tree, way, "last/7")
+    assert (found.returncode, "weights" in found.stdout) == (0, True)
+
+
+def test_a_folder_is_made_for_inputs_alone(tree: Path) -> None:
+    found = moved(tree, Way.OUT, "new/$(touch x) one")
+    assert (found.returncode, (tree / "volumes/0/new").exists()) == (1, False)
+    assert "the folder is not in its volume" in found.stdout
+    assert moved(tree, Way.IN, "new/$(touch x) one").returncode == 0
+    assert [each.name for each in (tree / "volumes/0/new").iterdir()] == ["$(touch x) one"]
+    (tree / "volumes/0/file").touch()
+    assert "the folder cannot be made in its volume" in moved(tree, Way.IN, "file/deep").stdout
+
+
+def test_volumes_of_one_job_stay_apart(tree: Path) -> None:
+    (tree / "volumes/0/other").symlink_to("../1")
+    assert "leads out of its volume" in moved(tree, Way.IN, "other").stdout
 
 
 JSON = st.recursive(
@@ -139,6 +203,7 @@ def test_whatever_it_writes_is_read(text: str) -> None:
             "no such bucket",
         ),
         ("", "its command ended with exit code 3"),
+        (json.dumps({"level": "error", "msg": "a\x00b\ud800c"}), "ab?c"),  # which no database keeps
     ],
 )
 def test_why_it_failed(text: str, words: str) -> None:

@@ -1,5 +1,6 @@
 """Files of a job: moved before it holds a GPU and after it has given all back, tried again where that fails, and ended with it."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -25,6 +26,7 @@ from gpuaas.jobs.services import (
 )
 from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.states import JobState
+from gpuaas.providers.sandbox import jobs as sandbox
 from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
@@ -134,6 +136,16 @@ def test_what_cannot_be_moved_fails_the_job_and_can_be_retried(
         job_retry(actor=as_alice, job=row)
     row = later(row, "succeeded")
     assert row.moved[way]["done"] is True
+
+
+def test_what_the_database_refuses_of_a_failure_ends_no_visit(
+    as_alice: Actor, volume: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of a tenant's names what rclone cannot read."""
+    line = json.dumps({"level": "error", "msg": "no object a\x00b"})
+    monkeypatch.setattr(sandbox, "moves_log", lambda *_, **__: [line])
+    row = later(submitted(as_alice, volume, inputs=[{**S3, "url": "s3://missing/digits"}]), "failed")
+    assert row.failure == "its inputs could not be moved: no object ab"
 
 
 @pytest.mark.parametrize("state", ["waits", "moves"])

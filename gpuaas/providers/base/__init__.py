@@ -45,6 +45,7 @@ from gpuaas.providers.base.cluster import (
     PoolSignals,
     QueueReport,
 )
+from gpuaas.providers.base.devices import NO_DEVICE, SITE_VARIABLES, devices_refusal
 from gpuaas.providers.base.driver import (
     AccessCapability,
     AdoptionCapability,
@@ -141,6 +142,8 @@ from gpuaas.providers.base.workspace import (
 __all__ = [
     "DEADLINE",
     "FILES_AT",
+    "NO_DEVICE",
+    "SITE_VARIABLES",
     "STAGE_WORDS",
     "TENACIOUS",
     "Access",
@@ -247,6 +250,7 @@ __all__ = [
     "boot_claim",
     "boot_token",
     "change_unknown",
+    "devices_refusal",
     "queue_claim",
     "queue_token",
     "sign_in_of",

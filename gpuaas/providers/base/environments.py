@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Protocol
 
 from gpuaas.providers.base.steps import Provisioner
+from gpuaas.providers.base.words import FromSite
 from gpuaas.providers.base.workspace import WorkspaceRef
 
 
@@ -44,7 +45,7 @@ class EnvironmentSpec:
 
 
 @dataclass(frozen=True)
-class ObservedEnvironment:
+class ObservedEnvironment(FromSite):
     """exists: something of it runs, or is about to. ready: it answers. detail: why it does not, in words. preempted_at: when the
     site last ended it because a buyer needed its GPUs."""
 

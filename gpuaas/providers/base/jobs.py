@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from gpuaas.providers.base.steps import Provisioner
+from gpuaas.providers.base.words import FromSite
 from gpuaas.providers.base.workspace import WorkspaceRef
 
 
@@ -72,7 +73,7 @@ class JobPhase(StrEnum):
 
 
 @dataclass(frozen=True)
-class ObservedTask:
+class ObservedTask(FromSite):
     """One of several, in its newest attempt."""
 
     number: int
@@ -89,7 +90,7 @@ def tasks_cut(tasks: Iterable[ObservedTask]) -> tuple[ObservedTask, ...]:
 
 
 @dataclass(frozen=True)
-class ObservedJob:
+class ObservedJob(FromSite):
     """detail: what it waits for or why it failed, in words; reason: the same in one, such as OOMKilled. hopeless: it waits, and
     waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended.
 

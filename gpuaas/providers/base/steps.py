@@ -9,6 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base.site import Connection
+from gpuaas.providers.base.words import FromSite
 
 Spec = TypeVar("Spec")
 Found = TypeVar("Found")
@@ -60,7 +61,7 @@ class StepSpec:
 
 
 @dataclass(frozen=True)
-class StepOutcome:
+class StepOutcome(FromSite):
     """done=False: the site is working on it, ask again; `detail` says what was done or what the step waits for."""
 
     done: bool

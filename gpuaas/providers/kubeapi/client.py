@@ -55,6 +55,8 @@ class _Answer(Protocol):
 
     def stream(self, amt: int) -> Iterator[bytes]: ...
     def release_conn(self) -> None: ...
+
+    def drain_conn(self) -> None: ...
     def close(self) -> None: ...
 
 
@@ -161,6 +163,7 @@ class Api:
         """The API server's clock, to the second."""
         with _in_our_words():
             answer = self._send("GET", "/version", query={})
+            answer.drain_conn()
             answer.release_conn()
             date = answer.headers.get("Date")
             return parsedate_to_datetime(date) if date else None
@@ -190,6 +193,7 @@ class Api:
             answer = self._send(
                 "PATCH", path, query=query, body=change, content="application/merge-patch+json"
             )
+            answer.drain_conn()
             answer.release_conn()
         found = cast("Any", answer.headers).getlist("Warning")
         return [text.split(" ", 2)[-1].strip('"').replace('\\"', '"') for text in found]

@@ -11,6 +11,7 @@ from gpuaas.providers.kubeapi import bounds
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.demand import FINISHED, NO_ALIASES, devices
 
+GUARDED = "ValidatingAdmissionPolicy"  # begins what the API server answers where a guard refuses
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([\w./-]+)")
 _TAINTED = re.compile(r"(\d+) node\(s\) had untolerated taint")
 _UNMATCHED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
@@ -108,7 +109,8 @@ def refusal_in_words(message: str) -> str:
             remedy = bounds.remedy_of(asked.partition("=")[0])
             return f"{words}. {remedy}" if remedy else words
         return "the workspace's quota is used up"
-    return message.split("is forbidden: ", 1)[-1][:300]
+    words = message.split("is forbidden: ", 1)[-1]
+    return (words.split(" denied request: ", 1)[-1] if words.startswith(GUARDED) else words)[:300]
 
 
 def _conditions(pod: Object) -> dict[str, Object]:

@@ -97,17 +97,19 @@ class Release:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*OWNERS, *HELD_UP):
-            self._let_go(collection.format(space), self.api.items(collection.format(space)))
+            let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
-        self._let_go(f"{queues.KUEUE}/{space}/workloads", workloads)
+        let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
 
-    def _let_go(self, collection: str, found: list[Object]) -> None:
-        for each in found:
-            held = each["metadata"].get("finalizers") or []
-            own = [name for name in held if _is_of_kubernetes(name)]
-            if own != held:
-                change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
-                self.api.merge(f"{collection}/{each['metadata']['name']}", change)
+
+def let_go(api: Api, collection: str, found: list[Object]) -> None:
+    """Without finalizers but those of Kubernetes."""
+    for each in found:
+        held = each["metadata"].get("finalizers") or []
+        own = [name for name in held if _is_of_kubernetes(name)]
+        if own != held:
+            change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
+            api.merge(f"{collection}/{each['metadata']['name']}", change)
 
 
 def _is_of_kubernetes(finalizer: str) -> bool:

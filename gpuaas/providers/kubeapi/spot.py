@@ -1,6 +1,7 @@
 """Workspaces that borrow their GPUs: the class of their pods, below all others, so that the scheduler ends them for a buyer's pod; and
 which of them it has ended."""
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -49,9 +50,9 @@ def is_preempted(pod: Object) -> bool:
     )
 
 
-def preemptions(api: Api, namespace: str, live: Iterable[Object], prefix: str) -> list[tuple[datetime, str]]:
-    """When the scheduler ended pods whose names begin with `prefix`, with their names, oldest first: by what it has written as events,
-    which outlive the pods for an hour, and by `live` pods that it is ending."""
+def preemptions(api: Api, namespace: str, live: Iterable[Object], named: str) -> list[tuple[datetime, str]]:
+    """When the scheduler ended pods, with their names, oldest first: by what it has written as events, which outlive the pods for an
+    hour, and by `live` pods that it is ending. named: the pattern of all of the name."""
     found = {
         pod["metadata"]["name"]: datetime.fromisoformat(pod["metadata"]["deletionTimestamp"])
         for pod in live
@@ -60,7 +61,7 @@ def preemptions(api: Api, namespace: str, live: Iterable[Object], prefix: str) -
     events = api.items(f"/api/v1/namespaces/{namespace}/events", fieldSelector="reason=Preempted")
     for each in events:
         name = str(each["involvedObject"].get("name", ""))
-        if each["involvedObject"].get("kind") == "Pod" and name.startswith(prefix):
+        if each["involvedObject"].get("kind") == "Pod" and re.fullmatch(named, name):
             at = each.get("eventTime") or each.get("lastTimestamp") or each["metadata"]["creationTimestamp"]
             found[name] = datetime.fromisoformat(at)
     return sorted((at, name) for name, at in found.items())

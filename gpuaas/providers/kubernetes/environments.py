@@ -3,6 +3,7 @@
 The pod has no controller: whether it fits is the answer to its creation, and a suspended workspace does not bring it back.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -71,8 +72,8 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
     def _preempted_at(self, spec: EnvironmentSpec, pod: Object | None) -> datetime | None:
         live = [pod] if pod is not None else []
-        ended = spot.preemptions(self._api, spec.workspace.external_name, live, spec.name)
-        return max((at for at, name in ended if name == spec.name), default=None)
+        ended = spot.preemptions(self._api, spec.workspace.external_name, live, re.escape(spec.name))
+        return max((at for at, _ in ended), default=None)
 
     def reach(self, spec: EnvironmentSpec) -> Address | Carry:
         if spec.port is None:

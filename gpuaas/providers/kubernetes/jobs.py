@@ -8,6 +8,7 @@ which no member can claim.
 import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
@@ -34,6 +35,7 @@ from gpuaas.providers.kubernetes.attempts import (
     in_order,
     is_of,
     phase_of,
+    pods_named,
 )
 
 START, STOP = StepSpec("start", "Create the job"), StepSpec("stop", "End what runs of it, and remove it")
@@ -44,6 +46,7 @@ _PREEMPTED_IS_NO_FAILURE = {
     "rules": [{"action": "Ignore", "onPodConditions": [{"type": spot.DISRUPTED, "status": "True"}]}]
 }
 ENDED_SEEN = "50"  # pods of many tasks, of those that failed and of those that succeeded
+GUARDS_LEARN = timedelta(seconds=30)  # so late they may know what has changed of a workspace
 TIDIED = 100  # more tasks than these leave nothing at the site of what succeeded
 
 
@@ -62,18 +65,13 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             return ObservedJob(JobPhase.WAITING, words, attempt=spec.attempt if spec.together else 1)
         attempts = self._pods(job) if spec.tasks == 1 else []
         found = seen(job, attempts, spec) if spec.tasks == 1 else self._observe_tasks(job, spec)
-        if (
-            spec.tasks == 1
-            and found.phase is JobPhase.WAITING
-            and not attempts
-            and (why := self._refusal(job))
-        ):
-            found = ObservedJob(JobPhase.WAITING, detail=why, attempt=found.attempt)
+        if spec.tasks == 1 and found.phase is JobPhase.WAITING and not attempts:
+            found = self._refused(job, found)
         return replace(found, preempted=self._preempted(spec, attempts)) if spec.notice_seconds else found
 
     def _preempted(self, spec: JobSpec, live: list[Object]) -> str:
         """The pod of it that was ended last for a buyer."""
-        ended = spot.preemptions(self._api, spec.workspace.external_name, live, f"{spec.name}-")
+        ended = spot.preemptions(self._api, spec.workspace.external_name, live, pods_named(spec))
         return ended[-1][1] if ended else ""
 
     def _observe_tasks(self, job: Object, spec: JobSpec) -> ObservedJob:
@@ -87,9 +85,8 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             for pod in self._some(job, limit=ENDED_SEEN, fieldSelector=f"status.phase={phase}")
         ]
         found = tasks.seen(job, tasks.Pods(live, in_order(ended)), spec)
-        if found.phase is JobPhase.WAITING and len(live) < spec.at_once and (why := self._refusal(job)):
-            return replace(found, detail=why)
-        return found
+        waits = found.phase is JobPhase.WAITING and len(live) < spec.at_once
+        return self._refused(job, found) if waits else found
 
     def log(self, spec: JobSpec, *, lines: int, task: int = 0) -> str:
         job, one = self._job(spec), f",{tasks.INDEX}={task}" if spec.tasks > 1 else ""
@@ -127,13 +124,16 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         page = self._api.get(collection, labelSelector=f"{OWNER}={meta['name']}", **select)
         return [pod for pod in page.get("items") or [] if is_of(pod, meta["uid"])]
 
-    def _refusal(self, job: Object) -> str:
-        """Why the site makes no pod of it, as its controller has written last; "" for no reason."""
+    def _refused(self, job: Object, found: ObservedJob) -> ObservedJob:
+        """`found`, with why the site makes no pod of it, as its controller has written last, if it makes none."""
         meta = job["metadata"]
         select = f"involvedObject.uid={meta['uid']},reason=FailedCreate"
         events = self._api.items(f"/api/v1/namespaces/{meta['namespace']}/events", fieldSelector=select)
         last = max(events, key=lambda each: str(each.get("lastTimestamp") or ""), default=None)
-        return pods.refusal_in_words(str(last["message"])) if last else ""
+        if last is None:
+            return found
+        detail = pods.refusal_in_words(str(last["message"]))
+        return replace(found, detail=detail, hopeless=found.hopeless or _is_for_good(job, last))
 
     def _start(self, spec: JobSpec) -> StepOutcome:
         job = self._job(spec)
@@ -183,6 +183,8 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if "deletionTimestamp" not in job["metadata"]:
             uid = {"uid": job["metadata"]["uid"]}
             self._api.delete(_path(spec), {"propagationPolicy": "Foreground", "preconditions": uid})
+        if ending.is_overdue(job):
+            self._force(spec, job)
         live = [pod for pod in self._pods(job) if phase_of(pod) not in demand.FINISHED]
         for pod in live:
             ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=release.GRACE_SECONDS)
@@ -190,6 +192,15 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             words = ending.in_words(live) if live else "the site is removing it"
             return StepOutcome(done=False, detail=words)
         return StepOutcome(done=True, detail="nothing of it is left")
+
+    def _force(self, spec: JobSpec, job: Object) -> None:
+        """The site waits for finalizers of the tenant's: on the Job, or on a pod of it, also on one that has finished or whose labels
+        were changed. Those of the Job come first: once the pods are gone, the site changes them too."""
+        release.let_go(self._api, inside.path(spec.workspace, "jobs", BATCH), [job])
+        pods_at, uid = inside.path(spec.workspace, "pods"), job["metadata"]["uid"]
+        for pod in self._api.items(pods_at):
+            if is_of(pod, uid):
+                ending.end(self._api, pods_at, pod, seconds=release.GRACE_SECONDS)
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
@@ -230,6 +241,14 @@ def seen(job: Object, attempts: list[Object], spec: JobSpec) -> ObservedJob:
         hopeless=reason in inside.HOPELESS,
         **facts,
     )
+
+
+def _is_for_good(job: Object, refusal: Object) -> bool:
+    """Whether a guard refuses its pods still: it may learn later than the portal what the workspace has bought by now."""
+    made, at = job["metadata"]["creationTimestamp"], refusal.get("lastTimestamp") or ""
+    if pods.GUARDED not in str(refusal["message"]) or not at:
+        return False
+    return datetime.fromisoformat(at) >= datetime.fromisoformat(made) + GUARDS_LEARN
 
 
 def _is_ours(job: Object, spec: JobSpec) -> bool:

@@ -4,6 +4,7 @@ An array is tried again by the site, each task for itself. Of tasks that run tog
 the others also while the portal is away; the next attempt is a new Job, which the portal makes once the old one is gone.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -136,9 +137,18 @@ class Pods:
         ]
         return sorted(found, key=lambda pod: str(terminated(pod).get("finishedAt") or ""))
 
+    def of_tasks(self, count: int) -> "Pods":
+        """Without those whose numbers a member has changed to none of a task."""
+        numbered = [
+            [pod for pod in pods if (number := _noted(pod, INDEX)) is not None and number < count]
+            for pods in (self.live, self.ended)
+        ]
+        return Pods(*numbered)
+
 
 def seen(job: Object, found: Pods, spec: JobSpec) -> ObservedJob:
     """Pure."""
+    found = found.of_tasks(spec.tasks)
     status, alone = job.get("status") or {}, not spec.together
     failed = _indexes(status, "failedIndexes") if alone else ranges_text(map(number_of, found.failed))
     facts: dict[str, Any] = {
@@ -209,7 +219,7 @@ def _details(found: Pods, facts: Mapping[str, Any], spec: JobSpec) -> tuple[Obse
             node=pod["spec"].get("nodeName", ""),
             exit_code=exit_code(pod),
             reason=str((pod.get("status") or {}).get("reason") or terminated(pod).get("reason") or ""),
-            attempt=spec.attempt if spec.together else int(_note(pod, FAILURES) or 0) + 1,
+            attempt=spec.attempt if spec.together else (_noted(pod, FAILURES) or 0) + 1,
         )
         for number, pod in newest.items()
     )
@@ -221,8 +231,10 @@ def _indexes(status: Object, key: str) -> str:
 
 
 def number_of(pod: Object) -> int:
-    return int(_note(pod, INDEX) or 0)
+    return _noted(pod, INDEX) or 0
 
 
-def _note(pod: Object, key: str) -> str:
-    return str((pod["metadata"].get("annotations") or {}).get(key, ""))
+def _noted(pod: Object, key: str) -> int | None:
+    """Members can write there whatever they like."""
+    text = str((pod["metadata"].get("annotations") or {}).get(key, ""))
+    return int(text) if re.fullmatch(r"[0-9]{1,6}", text) else None

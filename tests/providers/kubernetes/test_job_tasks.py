@@ -206,6 +206,19 @@ def test_whose_failure_ended_those_together() -> None:
     )
 
 
+@pytest.mark.parametrize("index", ["x", "-5", "99999999", "40", "", "9" * 5000])
+def test_a_number_that_a_member_changed_hides_its_pod_alone(index: str) -> None:
+    """A look at the others that throws would be repeated for ever."""
+    changed, ended_so = running(5), pod(7, "Failed", terminated(3), failures=1)
+    changed["metadata"]["annotations"][INDEX] = index
+    ended_so["metadata"]["annotations"][FAILURES] = index if index != "40" else "y"
+    for spec in (ARRAY, GANG):
+        read = seen(job(), Pods([changed, running(2)], [ended_so]), spec)
+        assert (read.running, 5 in {each.number for each in read.tasks}) == ("2", False)
+    array = seen(job(), Pods([running(2)], [ended_so]), ARRAY)
+    assert [each.number for each in array.tasks] == [2, 7]
+
+
 # -- at the real API server ----------------------------------------------------------------------------------------
 
 

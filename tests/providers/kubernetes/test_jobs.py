@@ -3,15 +3,24 @@
 import base64
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import FILES_AT, Change, JobPhase, JobSpec, WorkspaceRef
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.base import (
+    FILES_AT,
+    SITE_VARIABLES,
+    Change,
+    JobPhase,
+    JobSpec,
+    WorkspaceRef,
+)
+from gpuaas.providers.kubeapi import ending, names
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes.attempts import CONTAINER
+from gpuaas.providers.kubernetes import jobs
+from gpuaas.providers.kubernetes.attempts import CONTAINER, OWNER, is_of
 from gpuaas.providers.kubernetes.jobs import job_of, seen
 from tests.lab.fixtures import carry_out, until
 from tests.providers.kubernetes.conftest import Room
@@ -202,6 +211,24 @@ def test_an_image_that_cannot_be_had_is_hopeless() -> None:
     assert (starts.hopeless, starts.phase) == (False, JobPhase.WAITING)
 
 
+def test_its_attempts_are_those_that_the_site_has_made_for_it() -> None:
+    """A member may name a pod as the owner of a pod, with whatever uid."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": SPEC.name, "uid": "u-1", "controller": True}
+
+    def counts(**changes: Any) -> bool:
+        return is_of({"metadata": {"ownerReferences": [{**owner, **changes}]}}, "u-1")
+
+    assert counts()
+    forged: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"apiVersion": "example.com/v1"},
+        {"controller": False},
+        {"uid": "u-2"},
+    ]
+    assert not any(counts(**changes) for changes in forged)
+    assert not is_of({"metadata": {}}, "u-1")
+
+
 @pytest.mark.lab
 def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     """Pod Security's strictest level has nothing to say of its pods; no member can make one that counts as its attempt."""
@@ -218,6 +245,13 @@ def test_it_is_restricted_and_no_member_takes_its_place(room: Room) -> None:
     mine["spec"] = {"containers": [{"name": CONTAINER, "image": "train:1"}]}
     with pytest.raises(Permanent, match="of a pod no controller"):
         room.tenant.create(room.path("pods"), mine)
+    pods_own = {**owner, "apiVersion": "v1", "kind": "Pod", "controller": True}
+    mine["metadata"] |= {"name": "mine", "labels": {OWNER: spec.name}, "ownerReferences": [pods_own]}
+    mine["metadata"]["finalizers"] = ["example.com/keep"]  # the site deletes it at once: its owner is nobody
+    mine["spec"]["schedulingGates"] = [{"name": "example.com/never"}]
+    room.tenant.create(room.path("pods"), mine)
+    assert site.observe(spec).node
+    room.admin.merge(f"{room.path('pods')}/mine", {"metadata": {"finalizers": None}})
     with pytest.raises(Permanent, match="belong to the portal"):
         room.tenant.merge(
             f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}", {"metadata": {"labels": {names.JOB: None}}}
@@ -261,3 +295,48 @@ def test_a_job_of_its_name_that_a_member_made_is_none_of_ours(room: Room) -> Non
     assert site.perform(Change.DELETE, spec, "stop").done
     assert room.admin.find(f"{jobs}/{spec.name}") is not None
     room.admin.delete(f"{jobs}/{spec.name}", propagationPolicy="Background")
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+@pytest.mark.lab
+def test_one_whose_pods_the_guards_refuse_for_good_has_no_hope(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tasks: int
+) -> None:
+    """The job itself is the portal's, which they let pass; its GPUs are held until it has ended."""
+    sizes: dict[str, Any] = {"vcpus": 1, "memory_gib": 1, "gpus": 1, "tasks": tasks, "at_once": tasks}
+    spec = replace(
+        SPEC, workspace=room.ref, variables={SITE_VARIABLES[0]: "all"}, **sizes, together=tasks > 1
+    )
+    site = room.driver.jobs
+    carry_out(site, Change.CREATE, spec)
+    words = "NVIDIA_VISIBLE_DEVICES and its like may not be set"
+    first = until(
+        lambda: found if (found := site.observe(spec)).detail.startswith(words) else None, "it is refused"
+    )
+    assert (first.phase, first.hopeless) == (JobPhase.WAITING, False)
+    monkeypatch.setattr(jobs, "GUARDS_LEARN", timedelta())
+    assert site.observe(spec).hopeless
+    carry_out(site, Change.DELETE, spec)
+
+
+@pytest.mark.lab
+def test_finalizers_of_a_member_keep_no_job_for_ever(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the job, and on a pod of it that has finished and is named otherwise by then."""
+    spec = replace(
+        SPEC, workspace=room.ref, command=("true",), vcpus=1, memory_gib=1, gpus=0, resource_name=""
+    )
+    site, job_at = room.driver.jobs, f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}"
+    carry_out(site, Change.CREATE, spec)
+    until(lambda: site.observe(spec).phase is JobPhase.SUCCEEDED, "it has succeeded")
+    (finished,) = room.admin.items(room.path("pods"), labelSelector=f"{OWNER}={spec.name}")
+    pod_at, held = f"{room.path('pods')}/{finished['metadata']['name']}", ["example.com/keep"]
+    room.tenant.merge(pod_at, {"metadata": {"finalizers": held, "labels": {OWNER: None}}})
+    room.tenant.merge(job_at, {"metadata": {"finalizers": held}})
+    assert not site.perform(Change.DELETE, spec, "stop").done
+    until(lambda: "deletionTimestamp" in room.admin.get(pod_at)["metadata"], "the site deletes its pod")
+    assert not site.perform(Change.DELETE, spec, "stop").done
+    assert room.admin.get(job_at)["metadata"]["finalizers"] == [*held, "foregroundDeletion"]
+
+    monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
+    carry_out(site, Change.DELETE, spec)
+    assert (room.admin.find(pod_at), room.admin.find(job_at)) == (None, None)

@@ -1,5 +1,6 @@
 """Workspaces that borrow their GPUs, on a real API server and scheduler: their pods are the first to go, and go in time."""
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import Change, EnvironmentSpec, GpuAmount, JobPhase, JobSpec
 from gpuaas.providers.kubeapi import names, spot
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubernetes.attempts import pods_named
 from gpuaas.providers.kubernetes.environments import pod_of
 from gpuaas.providers.kubernetes.jobs import job_of
 from tests.contracts.rigs.kubernetes import pod, volume_for, workload
@@ -41,6 +43,14 @@ def test_only_in_a_spot_workspace_a_job_says_so() -> None:
     assert "priorityClassName" not in bought["template"]["spec"]
     assert bought["template"]["spec"]["terminationGracePeriodSeconds"] == 30
     assert pod_of(replace(ENVIRONMENT, notice_seconds=60))["spec"]["priorityClassName"] == names.SPOT
+
+
+def test_a_mover_that_is_pushed_out_is_no_preemption_of_its_job() -> None:
+    """Its name begins as that of the job."""
+    pods = {f"{JOB.name}-{each}" for each in ("x7k2p", "17-x7k2p", "in-x7k2p", "out-x7k2p", "more-0-x7k2p")}
+    found = {name for name in pods if re.fullmatch(pods_named(JOB), name)}
+    assert found == {f"{JOB.name}-x7k2p", f"{JOB.name}-17-x7k2p"}
+    assert re.fullmatch(pods_named(replace(JOB, name=f"{JOB.name}-in")), f"{JOB.name}-in-x7k2p")
 
 
 # -- on the lab ------------------------------------------------------------------------------------------------------

@@ -1,21 +1,12 @@
 """CEL for the devices that a pod requests, and for every way around requests that a container runtime offers."""
 
+from gpuaas.providers.base import NO_DEVICE, SITE_VARIABLES
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.guards.kinds import Rule
 from gpuaas.providers.kubeapi.guards.site import cel_list, cel_text
 
-# Vendors' container runtimes hand out devices by these variables, past the scheduler and the quota.
-DEVICE_VARIABLES = (
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_IMEX_CHANNELS",
-    "NVIDIA_MIG_CONFIG_DEVICES",
-    "NVIDIA_MIG_MONITOR_DEVICES",
-    "AMD_VISIBLE_DEVICES",
-    "HABANA_VISIBLE_DEVICES",
-    "ASCEND_VISIBLE_DEVICES",
-)
-# of them those that images set for themselves: as HIDE, the vendor's runtime gives such a container no device
-HIDDEN = tuple(name for name in DEVICE_VARIABLES if name.endswith("_VISIBLE_DEVICES"))
+# those that images set for themselves: as HIDE, the vendor's runtime gives such a container no device
+HIDDEN = tuple(name for name in SITE_VARIABLES if name.endswith("_VISIBLE_DEVICES"))
 HIDE = "void"
 # CDI and NRI hand devices to containers by annotation, CRI-O and Kata take settings, Multus joins networks that no
 # NetworkPolicy sees, and a mirror pod is believed to be the node's own
@@ -23,7 +14,7 @@ ANNOTATIONS = (
     r"^([^/]*[.])?(cdi[.]k8s[.]io|nri[.]io)/|^io[.]kubernetes[.]cri-o[.]|^io[.]katacontainers[.]"
     r"|^k8s[.]v1[.]cni[.]cncf[.]io/networks$|^v1[.]multus-cni[.]io/|^kubernetes[.]io/config[.]"
 )
-_VARIABLES = cel_list(DEVICE_VARIABLES)
+_VARIABLES = cel_list(SITE_VARIABLES)
 
 # every container of a pod, whatever its kind
 CONTAINERS = (
@@ -88,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     BOUGHT,
     Rule(
         f"variables.containers.all(c, c.?env.orValue([]).all(e, !(e.name in {_VARIABLES}) || "
-        f"(e.?value.orValue('') in ['none', '{HIDE}'] && !has(e.valueFrom) && !({HAS_DEVICE}))))",
+        f"(e.?value.orValue('') in {cel_list(sorted(NO_DEVICE))} && !has(e.valueFrom) && !({HAS_DEVICE}))))",
         "NVIDIA_VISIBLE_DEVICES and its like may not be set (but for none or void, on a container without a GPU): "
         "ask for GPUs by resources.limits",
     ),

@@ -1,8 +1,8 @@
 """Rules for all other objects that a tenant can write, first of all the portal's own."""
 
+from gpuaas.providers.base import SITE_VARIABLES
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubeapi.guards.devices import DEVICE_VARIABLES
 from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
 
@@ -132,7 +132,7 @@ def _marks(site: Site) -> Object:
 
 
 def _data(site: Site) -> Object:
-    variables = cel_list(DEVICE_VARIABLES)
+    variables = cel_list(SITE_VARIABLES)
     return validating(
         DATA,
         [resources("", "configmaps secrets", WRITTEN)],

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.base import NO_DEVICE, SITE_VARIABLES, WorkspaceSpec
 from gpuaas.providers.kubeapi import demand, names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import devices, security
 from gpuaas.providers.kubeapi.guards.pods import DEFAULT_SCHEDULER
 
-HIDDEN_BY = ("none", devices.HIDE)
 HANDS_OUT = re.compile(devices.ANNOTATIONS)
 NODES_OWN = re.compile(
     r"node\.kubernetes\.io/(not-ready|unreachable|memory-pressure|disk-pressure|pid-pressure)"
@@ -60,7 +59,7 @@ def hidden_variables(api: Api, namespace: str) -> Iterator[tuple[str, str]]:
     """ConfigMaps with device variables, which pods could use as their environment. Secrets are not read."""
     for each in api.items(f"/api/v1/namespaces/{namespace}/configmaps"):
         for key in sorted((each.get("data") or {}).keys()):
-            if key in devices.DEVICE_VARIABLES:
+            if key in SITE_VARIABLES:
                 yield f"ConfigMap/{each['metadata']['name']}", f"contains {key}: delete the key"
 
 
@@ -78,7 +77,7 @@ def _device_variables(body: Object, *, has_gpu: bool) -> Iterator[str]:
     kinds = ("containers", "initContainers", "ephemeralContainers")
     for container in (each for kind in kinds for each in body.get(kind) or []):
         for entry in container.get("env") or []:
-            if entry["name"] in devices.DEVICE_VARIABLES and (has_gpu or entry.get("value") not in HIDDEN_BY):
+            if entry["name"] in SITE_VARIABLES and (has_gpu or entry.get("value") not in NO_DEVICE):
                 yield f"sets {entry['name']} in {container['name']}"
 
 
