@@ -39,7 +39,7 @@ def mails_send() -> int:
 
 
 def _may_read(row: Job) -> bool:
-    """Whoever has left the project since hears nothing of it any more."""
+    """People who have left the project since hear nothing of it any more."""
     person = row.created_by
     if not (person.is_active and person.email):
         return False

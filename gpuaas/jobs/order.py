@@ -79,15 +79,19 @@ def order_read(
             read["deadline_seconds"] = _whole(
                 "deadline_seconds", "The deadline in seconds", deadline, 1, DEADLINE_MOST
             )
+    _places(found, read, wrong)
+    for way in Way:
+        name = f"{way}puts"
+        read[name] = transfers_read(way, found[name], wrong, _volume, credentials)
+    return read
+
+
+def _places(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> None:
     if found["volume"] or found["mount"]:
         with wrong:
             read["volume"] = _volume(found["volume"])
         with wrong:
             read["mount"] = _mount(found["mount"])
-    for way in Way:
-        name = f"{way}puts"
-        read[name] = transfers_read(way, found[name], wrong, _volume, credentials)
-    return read
 
 
 def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> None:

@@ -163,8 +163,7 @@ class Api:
         """The API server's clock, to the second."""
         with _in_our_words():
             answer = self._send("GET", "/version", query={})
-            answer.drain_conn()
-            answer.release_conn()
+            answer.drain_conn()  # which gives the connection back
             date = answer.headers.get("Date")
             return parsedate_to_datetime(date) if date else None
 
@@ -193,8 +192,7 @@ class Api:
             answer = self._send(
                 "PATCH", path, query=query, body=change, content="application/merge-patch+json"
             )
-            answer.drain_conn()
-            answer.release_conn()
+            answer.drain_conn()  # which gives the connection back
         found = cast("Any", answer.headers).getlist("Warning")
         return [text.split(" ", 2)[-1].strip('"').replace('\\"', '"') for text in found]
 

@@ -139,7 +139,7 @@ class JobRerunInput(Input):
     )
     mail = Switch(
         required=False,
-        help_text="An e-mail to the address of whoever submits it, when it has ended, if the portal sends e-mail. Default: false.",
+        help_text="An e-mail to the person who submits it, when it has ended, if the portal sends e-mail. Default: false.",
     )
     inputs = _transfers("Files that are moved to volumes before the job holds a GPU. Default: none.")
     outputs = _transfers("Files that are moved from volumes after it has succeeded and has given all back.")
@@ -212,7 +212,7 @@ class JobOutput(Output):
     tasks = serializers.IntegerField()
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
-    mail = serializers.BooleanField(help_text="Whether whoever submitted it has an e-mail when it has ended.")
+    mail = serializers.BooleanField(help_text="Whether the person who submitted it gets an e-mail when it has ended.")
     tasks_running = serializers.SerializerMethodField(
         help_text="Their numbers in ranges, such as `0-3,7`; of several."
     )
