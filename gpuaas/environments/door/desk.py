@@ -99,6 +99,12 @@ class Asked:
         goes = self.headers.get("sec-fetch-mode") == "navigate" and self.method in READS
         return not goes or self.headers.get("sec-fetch-dest") in FRAMES
 
+    @property
+    def is_worker_of_all(self) -> bool:
+        """Whether a browser fetches a service worker that would serve this whole host, the door's own pages among it: one serves the
+        folder of its script (https://www.w3.org/TR/service-workers/#service-worker-script-request)."""
+        return self.headers.get("service-worker") == "script" and self.path.rfind("/") < 1
+
 
 class TooOften(Exception):
     def __init__(self, seconds: float) -> None:
@@ -137,6 +143,12 @@ class Desk:
             return nowhere()
         if asked.is_foreign and asked.path != ENTER:
             return page(403, "Refused", "Another site asked for this in your name.")
+        if asked.is_worker_of_all:
+            return page(
+                403,
+                "Refused",
+                "A service worker at the root would see how people sign in: put it into a folder.",
+            )
         if has_key(f"{asked.path}?{asked.query}"):
             return page(
                 400, "Refused", "An address with a key in it stays in histories and logs. Revoke that key."

@@ -21,7 +21,7 @@ CERTIFICATE, KEY, TLS = "certificate.pem", "key.pem", "tls"
 # what the portal is told of a request. Not `upgrade`: its server would take the question for a WebSocket
 ASKED = (
     *("cookie", "authorization", "accept", "origin", "sec-websocket-version", "x-forwarded-for"),
-    *("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest"),
+    *("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "service-worker"),
 )
 # what the portal's answer sets in a request that goes on to the pod
 SET = ("cookie", "x-gpuaas-user", "x-gpuaas-key")
@@ -149,6 +149,8 @@ class Place:
                 }
             ],
             "request_headers_to_remove": ["x-envoy-external-address", "x-envoy-internal"],
+            # by which a script could serve more than its own folder, and so the door's pages
+            "response_headers_to_remove": ["service-worker-allowed"],
         }
         name = f"{route.label}.{route.generation}"
         return {"filter_chain_match": {"server_names": [host]}, **self._filters(name, [served])}

@@ -119,6 +119,18 @@ def test_a_key_goes_on_without_itself() -> None:
     assert (mine.status, named(mine, "x-envoy-auth-headers-to-remove")) == (200, "cookie")
 
 
+@pytest.mark.parametrize(
+    ("path", "status"), [("/sw.js", 403), ("/sw.js?v=2", 403), ("/", 403), ("/lab/sw.js", 200)]
+)
+def test_a_worker_of_a_pod_serves_no_page_of_the_door(path: str, status: int) -> None:
+    """It would read tickets, and keys as people type them."""
+    base = Base()
+    desk, mine = base.desk(), base.knows("p" * 43, key="", user="alice")
+    cookie = {"cookie": f"{PASS}={mine}"}
+    assert ask(desk, path, headers={**cookie, "service-worker": "script"}).status == status
+    assert ask(desk, path, headers=cookie).status == 200, "other requests for it go on"
+
+
 def test_a_wrong_key_is_worth_nothing_beside_a_good_pass() -> None:
     base = Base()
     desk, good = base.desk(), base.knows("p" * 43, key="", user="alice")

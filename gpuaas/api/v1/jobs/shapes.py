@@ -212,7 +212,9 @@ class JobOutput(Output):
     tasks = serializers.IntegerField()
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
-    mail = serializers.BooleanField(help_text="Whether the person who submitted it gets an e-mail when it has ended.")
+    mail = serializers.BooleanField(
+        help_text="Whether the person who submitted it gets an e-mail when it has ended."
+    )
     tasks_running = serializers.SerializerMethodField(
         help_text="Their numbers in ranges, such as `0-3,7`; of several."
     )
