@@ -54,6 +54,12 @@ def test_members_come_in_signed_in_by_the_portal(
     until(lambda: Environment.objects.get(pk=lab.pk).last_used_at, "its use is noted")
 
 
+def test_no_worker_of_a_pod_serves_the_whole_host(door: Running, host: str, alice: User) -> None:
+    visitor, worker = door.visitor(alice), {"Service-Worker": "script"}
+    assert visitor.opens(host).status == 200
+    assert [visitor.ask(host, path, **worker).status for path in ("/sw.js", "/lab/sw.js")] == [403, 200]
+
+
 def test_nobody_is_sent_to_sign_in_and_nothing_else_says_that_it_exists(door: Running, host: str) -> None:
     guessed = f"{secrets.token_hex(16)}.{host.partition('.')[2]}"
     found = [door.visitor().opens(name) for name in (host, guessed)]
