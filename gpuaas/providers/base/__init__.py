@@ -109,6 +109,7 @@ from gpuaas.providers.base.site import (
     SoldPool,
     Unknown,
 )
+from gpuaas.providers.base.slurm import GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
 from gpuaas.providers.base.steps import (
     TENACIOUS,
     Change,
@@ -141,6 +142,8 @@ from gpuaas.providers.base.workspace import (
 __all__ = [
     "DEADLINE",
     "FILES_AT",
+    "GONE",
+    "REFUSED",
     "STAGE_WORDS",
     "TENACIOUS",
     "Access",
@@ -159,6 +162,7 @@ __all__ = [
     "ClusterAccessCapability",
     "ClusterBurstCapability",
     "ClusterDriver",
+    "ClusterJobsCapability",
     "ClusterKind",
     "ClusterNamespaceCapability",
     "ClusterNode",
@@ -230,6 +234,8 @@ __all__ = [
     "SiteChange",
     "SiteObject",
     "Size",
+    "SlurmOrder",
+    "SlurmSeen",
     "SoldPool",
     "Stage",
     "StepOutcome",
