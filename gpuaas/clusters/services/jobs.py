@@ -25,7 +25,7 @@ from tenants.actors import Actor
 from tenants.roles import Permission
 
 log = structlog.get_logger(__name__)
-MOST = 500  # jobs of a cluster that have not ended
+MOST = 300  # jobs of a cluster that have not ended: all of them are in each report
 OFFERED_MOST = 20  # scripts in one answer
 LOG_MOST = 16_384
 FORGOTTEN = timedelta(minutes=10)  # Slurm's accounting may be behind its controller

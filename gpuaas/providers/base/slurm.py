@@ -18,9 +18,9 @@ GONE = "GONE"  # Slurm was asked, and does not know it
 
 @dataclass(frozen=True)
 class SlurmOrder:
-    """One job that has not ended, as far as the portal knows. submit: Slurm is not known to have it, so it is to be submitted unless
-    there is a job of this comment already. cancel: it is to be ended. since: no job of this id is older. slurm_id: Slurm's, once it is known. memory_gib of a node, None =
-    Slurm's default; minutes None = no limit."""
+    """One job that has not ended, as far as the portal knows. slurm_id: Slurm's, once it is known. submit: Slurm is not known to have it,
+    so it is to be submitted unless there is a job of this comment already. cancel: it is to be ended. since: no job of this id is older.
+    memory_gib of a node, None = Slurm's default; minutes None = no limit."""
 
     id: uuid.UUID
     slurm_id: int | None

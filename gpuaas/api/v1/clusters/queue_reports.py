@@ -19,6 +19,7 @@ from gpuaas.providers.base import PoolSignals, SlurmOrder, SlurmSeen
 
 POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
 JOBS_MOST, LOG_MOST = 1000, 20_000
+LONGEST_REPORT = 256 * 1024  # ends of logs are in it
 SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
 
 
@@ -174,6 +175,7 @@ def _signals(*, unhealthy: Sequence[Mapping[str, Any]] = (), **facts: Any) -> Po
 
 
 class QueueReportsView(ApiView):
+    longest_body = LONGEST_REPORT
     authentication_classes = []
     permission_classes = []
 
@@ -184,7 +186,8 @@ class QueueReportsView(ApiView):
         """Sent twice a minute by the heads of clusters at OpenStack sites. `Authorization: Bearer` carries the
         token that the portal put into the machine's user data, valid only for this operation and as long as the
         cluster lives. Policies of its pools follow the latest report; the answer names the workers to drain before
-        they are deleted, and for a Slurm cluster who is to have a login on its machines, and which jobs to submit and cancel. A caller that is refused too often has to wait.
+        they are deleted, and for a Slurm cluster who is to have a login on its machines, and which jobs to submit and
+        cancel. A caller that is refused too often has to wait.
         """
         with refusals_counted():
             given = self.input(QueueReportInput) if bearer(request) else {}

@@ -23,11 +23,8 @@ from typing import Any
 
 LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
 NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-LOG_MOST, LOGS_MOST, TOGETHER_MOST = (
-    16_384,
-    10,
-    512 * 1024,
-)  # bytes of a log's end, logs of a report, and bytes of them as JSON
+# bytes of the end of a log; of one as JSON, beyond which a part of it is told; and of all in a report, which the portal bounds
+LOG_MOST, JSON_MOST, TOGETHER_MOST = 16_384, 24 * 1024, 96 * 1024
 LOGS_SECONDS = 10
 EARLIER = 3600  # seconds by which the clocks of head and portal may be apart
 TRIED_AGAIN = re.compile(
@@ -129,7 +126,7 @@ def as_user(login: str) -> list[str]:
     """With a clean environment, and with no rights of root's."""
     return ["setpriv", f"--reuid={login}", f"--regid={login}", "--init-groups", "env", "--ignore-environment",
             f"HOME=/home/{login}", f"USER={login}", f"LOGNAME={login}", "SHELL=/bin/bash", "LANG=C.UTF-8",
-            f"PATH={os.environ.get('GPUAAS_PATH') or '/usr/local/bin:/usr/bin:/bin'}"]  # fmt: skip
+            f"PATH={os.environ['PATH']}"]  # fmt: skip
 
 
 def log_of(order: Order, slurm_id: int) -> str | None:
@@ -141,31 +138,35 @@ def log_of(order: Order, slurm_id: int) -> str | None:
         )
     except BROKEN:
         return None
-    return done.stdout[-LOG_MOST:].decode(errors="replace").replace("\x00", "")
+    text = done.stdout[-LOG_MOST:].decode(errors="replace").replace("\x00", "")
+    return text if size_of(text) <= JSON_MOST else text[-JSON_MOST // 6 :]
 
 
-def logs_of(known: Sequence[tuple[Order, Found]]) -> dict[str, str]:
-    """Those that have ended first, since they are asked for once; those that run in turn."""
-    started = [(order, found) for order, found in known if found.start.isdigit() and found.state != "PENDING"]
-    ended = [one for one in started if not one[1].lives]
-    running = [one for one in started if one[1].lives]
-    turn = int(time.time()) // 30 * LOGS_MOST % len(running) if running else 0
-    taken: dict[str, str] = {}
+def size_of(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode())
+
+
+def logs_of(known: Sequence[tuple[Order, Found]]) -> dict[str, str | None]:
+    """As many as a report holds, None for one that cannot be read: those that have ended first, since they are asked for once, and those
+    that run in turn."""
+    ended = [one for one in known if not one[1].lives]
+    running = [one for one in known if one[1].lives and one[1].state != "PENDING"]
+    turn = int(time.time()) // 30 % len(running) if running else 0
+    taken: dict[str, str | None] = {}
     room, until = TOGETHER_MOST, time.monotonic() + LOGS_SECONDS
-    for order, found in [*ended, *running[turn:], *running[:turn]][:LOGS_MOST]:
-        if time.monotonic() > until or (text := log_of(order, found.slurm_id)) is None:
-            continue
-        room -= len(json.dumps(text, ensure_ascii=False).encode())
-        if room < 0:
+    for order, found in [*ended, *running[turn:], *running[:turn]]:
+        if room < JSON_MOST or time.monotonic() > until:
             break
+        text = log_of(order, found.slurm_id) if found.start.isdigit() else None
         taken[order["id"]] = text
+        room -= size_of(text or "")
     return taken
 
 
 def report(etc: Path) -> list[dict[str, Any]]:
-    """Of the jobs that the last answer named. What Slurm does not say now is left out, and so are ends that come without their logs
-    because there are too many of them."""
-    known, told = [], []
+    """Of the jobs that the last answer named. What Slurm does not say now is left out, and so is an end whose log does not fit any more:
+    it is told the next time."""
+    known, told, refused = [], [], read(etc / "jobs.refused", {})
     for login, orders in by_login(read(etc / "jobs.json", [])):
         try:
             found = found_of(login, orders)
@@ -173,23 +174,11 @@ def report(etc: Path) -> list[dict[str, Any]]:
             sys.stderr.write(f"the jobs of {login} are not known now: {error}\n")
             continue
         known += [(order, found[order["id"]]) for order in orders if order["id"] in found]
-        refused = read(etc / "jobs.refused", {})
-        for order in orders:
-            if order["id"] not in found:
-                words = refused.get(order["id"])
-                told.append(
-                    {
-                        "id": order["id"],
-                        "state": "GONE" if words is None else "REFUSED",
-                        "reason": words or "",
-                    }
-                )
+        for key in (order["id"] for order in orders if order["id"] not in found):
+            words = refused.get(key)
+            told.append({"id": key, "state": "GONE" if words is None else "REFUSED", "reason": words or ""})
     logs = logs_of(known)
-    ends = 0
-    for order, one in known:
-        ends += not one.lives
-        if one.lives or order["id"] in logs or ends <= LOGS_MOST // 2:
-            told.append(told_of(order, one, logs.get(order["id"])))
+    told += [told_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs]
     return told
 
 

@@ -101,10 +101,10 @@ if nodes=$(workers) &&
   pools=$(LC_ALL=C awk -v cluster="$cluster" -v ours="$reason" -v instead="$instead" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 usage_of_days
-jobs_told() { timeout 120 gpuaas-jobs report "$etc" || true; }
+jobs_told() { timeout 30 gpuaas-jobs report "$etc" || true; }
 told=$(jobs_told)
-# whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says
-# nor is anything of Slurm left out because of what jobs have written
+# whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says, and what Slurm says is not left out
+# because of what jobs have written
 if answer=$(post "$pools$usage$told") || { [ -n "$told" ] && answer=$(post "$pools$usage"); }; then
   [ -z "$usage" ] || accepted
 else
