@@ -84,13 +84,13 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
 
 
 @cluster_page(VIEW)
-def show(request: HttpRequest, here: ProjectPlace, row: Cluster, job: uuid.UUID) -> HttpResponse:
-    return _draw(request, here, row, cluster_job_get_of(cluster=row, job_id=job))
+def show(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: uuid.UUID) -> HttpResponse:
+    return _draw(request, here, row, cluster_job_get_of(cluster=row, job_id=cluster_job))
 
 
 @cluster_action(RUN)
-def cancel(request: HttpRequest, here: ProjectPlace, row: Cluster, job: uuid.UUID) -> HttpResponse:
-    found = cluster_job_get_of(cluster=row, job_id=job)
+def cancel(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: uuid.UUID) -> HttpResponse:
+    found = cluster_job_get_of(cluster=row, job_id=cluster_job)
     with refusals_shown(request, Conflict):
         services.cluster_job_cancel(actor=here.actor, job=found)
         return done(request, f"Cancelling {found.name}.", shown.url_of(row, "cluster_job", found.pk))

@@ -55,7 +55,7 @@ def by_head(monkeypatch: Any) -> None:
     monkeypatch.setattr(SandboxClusterDriver, "__bases__", bases)
 
 
-def told(cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",)) -> list[SlurmOrder]:
+def answered(cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",)) -> list[SlurmOrder]:
     """What the head is answered."""
     token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
     answer = queue_report(token=token, pools=None, logins=logins, jobs=seen)
@@ -65,8 +65,8 @@ def told(cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",))
 
 def entered(cluster: Cluster) -> Cluster:
     """Its head has reported twice: it takes jobs, and lets bob in."""
-    told(cluster)
-    told(cluster)
+    answered(cluster)
+    answered(cluster)
     return reread(cluster)
 
 

@@ -17,7 +17,7 @@ from gpuaas.providers.base import GONE, REFUSED, SlurmSeen, queue_token
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.services.members import project_member_remove
-from tests.clusters.slurm_stage import ORDER, by_head, entered, reread, slurm_ready, submitted, told
+from tests.clusters.slurm_stage import ORDER, by_head, entered, reread, slurm_ready, submitted, answered
 from tests.factories.tenants import ProjectMembershipFactory
 
 pytestmark = pytest.mark.django_db
@@ -50,19 +50,19 @@ def test_a_job_is_offered_until_slurm_has_it_and_followed_until_it_ends(
     job = submitted(as_bob, cluster)
     assert (job.state, job.script) == ("queued", "#!/bin/bash\necho hello\n")
     for _ in range(2):
-        (order,) = told(cluster)
+        (order,) = answered(cluster)
         assert (order.id, order.submit, order.login, order.script) == (job.pk, True, "bob", job.script)
-    (order,) = told(cluster, seen(job, "PENDING", reason="Resources"))
+    (order,) = answered(cluster, seen(job, "PENDING", reason="Resources"))
     assert (order.submit, order.script, order.slurm_id) == (False, "", 7)
     assert (now_of(job).state, now_of(job).reason) == ("pending", "Resources")
-    told(cluster, seen(job, "RUNNING", log="at \x1b[1mwork\x1b[0m\n"))
+    answered(cluster, seen(job, "RUNNING", log="at \x1b[1mwork\x1b[0m\n"))
     assert (now_of(job).state, now_of(job).reason, now_of(job).log) == ("running", "", "at work\n")
-    told(cluster, seen(job, "RUNNING"))
+    answered(cluster, seen(job, "RUNNING"))
     assert now_of(job).log == "at work\n", "what was not read now is not lost"
     ended = clock.now()
-    assert told(cluster, seen(job, "COMPLETED", exit_code=0, ended_at=ended, log="done\n")) == []
+    assert answered(cluster, seen(job, "COMPLETED", exit_code=0, ended_at=ended, log="done\n")) == []
     assert (now_of(job).state, now_of(job).exit_code, now_of(job).finished_at) == ("succeeded", 0, ended)
-    told(cluster, seen(job, "RUNNING"))
+    answered(cluster, seen(job, "RUNNING"))
     assert now_of(job).state == "succeeded", "an end is never taken back"
 
 
@@ -82,22 +82,22 @@ def test_words_of_slurm_are_states_of_ours(
     cluster: Cluster, as_bob: Actor, word: str, state: str, reason: str
 ) -> None:
     job = submitted(as_bob, cluster)
-    told(cluster)
+    answered(cluster)
     more = (
         {"reason": "Requested node configuration is not available"} if word in {REFUSED, "REQUEUED"} else {}
     )
-    told(cluster, seen(job, word, exit_code=3, **more))
+    answered(cluster, seen(job, word, exit_code=3, **more))
     assert (now_of(job).state, now_of(job).reason) == (state, reason)
 
 
 def test_a_job_that_slurm_had_and_does_not_know_any_more_has_failed(cluster: Cluster, as_bob: Actor) -> None:
     job = submitted(as_bob, cluster)
-    assert told(cluster, SlurmSeen(job.pk, GONE))[0].submit, "it never had it: it is offered on"
-    told(cluster, seen(job, "RUNNING"))
-    told(cluster, SlurmSeen(job.pk, GONE))
+    assert answered(cluster, SlurmSeen(job.pk, GONE))[0].submit, "it never had it: it is offered on"
+    answered(cluster, seen(job, "RUNNING"))
+    answered(cluster, SlurmSeen(job.pk, GONE))
     assert now_of(job).state == "running", "the accounting may be behind"
     with time_machine.travel(clock.now() + timedelta(minutes=11), tick=False):
-        assert told(cluster, SlurmSeen(job.pk, GONE)) == []
+        assert answered(cluster, SlurmSeen(job.pk, GONE)) == []
     assert (now_of(job).state, now_of(job).reason) == ("failed", "Slurm no longer knows its job 7")
 
 
@@ -105,13 +105,13 @@ def test_a_cancelled_job_is_not_offered_and_one_that_was_is_cancelled_there(
     cluster: Cluster, as_bob: Actor, as_alice: Actor
 ) -> None:
     first = cluster_job_cancel(actor=as_alice, job=submitted(as_bob, cluster))
-    assert (first.state, told(cluster)) == ("cancelled", []), "no head had it"
+    assert (first.state, answered(cluster)) == ("cancelled", []), "no head had it"
     job = submitted(as_bob, cluster)
-    told(cluster)
+    answered(cluster)
     assert cluster_job_cancel(actor=as_bob, job=job).state == "queued", "the head may have it"
-    (order,) = told(cluster)
+    (order,) = answered(cluster)
     assert (order.submit, order.cancel, order.script) == (False, True, "")
-    assert told(cluster, SlurmSeen(job.pk, GONE)) == []
+    assert answered(cluster, SlurmSeen(job.pk, GONE)) == []
     assert now_of(job).state == "cancelled"
     cluster_job_cancel(actor=as_bob, job=now_of(job))
     assert AuditEntry.objects.filter(action="cluster.job_cancel").count() == 2
@@ -119,7 +119,7 @@ def test_a_cancelled_job_is_not_offered_and_one_that_was_is_cancelled_there(
 
 def test_one_that_has_ended_is_not_cancelled(cluster: Cluster, as_bob: Actor) -> None:
     job = submitted(as_bob, cluster)
-    told(cluster, seen(job, "COMPLETED", exit_code=0))
+    answered(cluster, seen(job, "COMPLETED", exit_code=0))
     with pytest.raises(Conflict, match="the job has ended"):
         cluster_job_cancel(actor=as_bob, job=job)
 
@@ -128,10 +128,10 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
     cluster: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
 ) -> None:
     runs, waits = submitted(as_bob, cluster), submitted(as_bob, cluster)
-    told(cluster, seen(runs, "RUNNING"), seen(waits, "PENDING"))
+    answered(cluster, seen(runs, "RUNNING"), seen(waits, "PENDING"))
     new = submitted(as_bob, cluster)
     project_member_remove(actor=as_alice, project=project, user=bob)
-    assert {one.id: one.cancel for one in told(cluster)} == {runs.pk: False, waits.pk: True}, (
+    assert {one.id: one.cancel for one in answered(cluster)} == {runs.pk: False, waits.pk: True}, (
         "whether what runs ends is the template's choice"
     )
     assert (now_of(new).state, now_of(new).reason) == ("cancelled", "bob may no longer enter the cluster")
@@ -221,7 +221,7 @@ def test_a_report_about_other_jobs_changes_nothing(
 ) -> None:
     job = submitted(as_bob, cluster)
     ClusterJob.objects.filter(pk=job.pk).update(cluster=_other(cluster))
-    assert told(cluster, seen(job, "RUNNING"), SlurmSeen(uuid.uuid4(), "RUNNING")) == []
+    assert answered(cluster, seen(job, "RUNNING"), SlurmSeen(uuid.uuid4(), "RUNNING")) == []
     assert now_of(job).state == "queued"
 
 

@@ -61,8 +61,8 @@ def runs_as_its_member(slurm: Slurm, row: Cluster, bob: Actor) -> None:
     job = submit(bob, row, "talks", TALKS)
     becomes(job, "failed")
     assert (job.exit_code, job.reason) == (3, "its script ended with exit code 3")
-    said = ["bob", "/home/bob", "1 of 1", "$(touch /tmp/by-a-shell)", "ab\ufffd"]
-    assert job.log.splitlines() == said, job.log
+    wrote = ["bob", "/home/bob", "1 of 1", "$(touch /tmp/by-a-shell)", "ab\ufffd"]
+    assert job.log.splitlines() == wrote, job.log
     path = f"/home/bob/gpuaas-jobs/talks-{job.slurm_id}.log"
     assert slurm.lines("stat", "--format=%U", path) == ["bob"]
 
@@ -101,7 +101,7 @@ def is_submitted_once_though_its_head_was_killed(slurm: Slurm, row: Cluster, bob
     until(lambda: "once" in slurm.says(*COUNTED), "Slurm has it", seconds=BOOTS)
     slurm.says("systemctl", "kill", "--signal=KILL", "gpuaas-queue.service")
     slurm.says("rm", "/usr/local/bin/sbatch")
-    assert state_of(job) == "queued", "nobody has told the portal"
+    assert state_of(job) == "queued", "the portal has no report of it"
     slurm.says("systemctl", "start", "gpuaas-queue.timer")
     becomes(job, "succeeded")
     forgotten = {"state": "queued", "slurm_id": None, "seen_at": None, "finished_at": None}

@@ -25,11 +25,11 @@ ACCESS = Permission.WORKSPACE_ACCESS
 
 class ClusterJobViews(ClusterView):
     def job(self, permission: Permission = Permission.WORKSPACE_VIEW) -> ClusterJob:
-        key: uuid.UUID = self.kwargs["job"]
+        key: uuid.UUID = self.kwargs["cluster_job"]
         return cluster_job_get_of(cluster=self.held(permission), job_id=key)
 
     def taken(self, row: ClusterJob) -> Response:
-        path = {**self.kwargs, "job": row.pk}
+        path = {**self.kwargs, "cluster_job": row.pk}
         where = reverse("api:cluster-job", kwargs={name: str(each) for name, each in path.items()})
         return Response(ClusterJobOutput(row).data, status=202, headers={"Location": where})
 
@@ -61,7 +61,7 @@ class ClusterJobsView(ClusterJobViews):
 
 class ClusterJobView(ClusterJobViews):
     @operation("cluster_job_get", "Get a job of a Slurm cluster", answer=ClusterJobOutput)
-    def get(self, request: Request, project: str, cluster: uuid.UUID, job: uuid.UUID) -> Response:
+    def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """As the cluster last reported it, which it does twice a minute."""
         return Response(ClusterJobOutput(self.job()).data)
 
@@ -69,13 +69,13 @@ class ClusterJobView(ClusterJobViews):
 class ClusterJobCancelView(ClusterJobViews):
     @operation("cluster_job_cancel", "Cancel a job of a Slurm cluster", accepted=ClusterJobOutput)
     @idempotent
-    def post(self, request: Request, project: str, cluster: uuid.UUID, job: uuid.UUID) -> Response:
+    def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """Slurm ends it within a minute. Repeating the request changes nothing; 409 for one that has ended."""
         return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(ACCESS)))
 
 
 class ClusterJobLogView(ClusterJobViews):
     @operation("cluster_job_log", "Get the log of a job of a Slurm cluster", answer=ClusterJobLogOutput)
-    def get(self, request: Request, project: str, cluster: uuid.UUID, job: uuid.UUID) -> Response:
+    def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """The end of what it has written to its standard output and error, which is whole in its owner's home on the cluster."""
         return Response(ClusterJobLogOutput(self.job(ACCESS)).data)

@@ -46,9 +46,9 @@ cluster_urls = [
     *tagged(
         "cluster jobs",
         (f"{CLUSTER}/jobs", jobs.ClusterJobsView, "cluster-jobs"),
-        (f"{CLUSTER}/jobs/<uuid:job>", jobs.ClusterJobView, "cluster-job"),
-        (f"{CLUSTER}/jobs/<uuid:job>/cancel", jobs.ClusterJobCancelView, "cluster-job-cancel"),
-        (f"{CLUSTER}/jobs/<uuid:job>/log", jobs.ClusterJobLogView, "cluster-job-log"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>", jobs.ClusterJobView, "cluster-job"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>/cancel", jobs.ClusterJobCancelView, "cluster-job-cancel"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>/log", jobs.ClusterJobLogView, "cluster-job-log"),
     ),
     *tagged(
         "cluster policies",

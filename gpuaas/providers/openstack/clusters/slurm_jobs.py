@@ -23,7 +23,7 @@ from typing import Any
 
 LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
 NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-# bytes of the end of a log; of one as JSON, beyond which a part of it is told; and of all in a report, which the portal bounds
+# bytes of the end of a log; of one as JSON, beyond which a part of it is taken; and of all in a report, which the portal bounds
 LOG_MOST, JSON_MOST, TOGETHER_MOST = 16_384, 24 * 1024, 96 * 1024
 LOGS_SECONDS = 10
 EARLIER = 3600  # seconds by which the clocks of head and portal may be apart
@@ -98,7 +98,7 @@ def exit_code(text: str) -> int | None:
 
 
 def found_of(login: str, orders: Sequence[Order]) -> dict[str, Found]:
-    """By the portal's id. Of several with one comment it is the one that was told before, or the first. Raises what Slurm does not say."""
+    """By the portal's id. Of several with one comment it is the one of the number that is known, or the first. Raises what Slurm does not say."""
     wanted = {f"gpuaas:{order['id']}": order for order in orders}
     candidates: dict[str, list[Found]] = {}
 
@@ -165,8 +165,8 @@ def logs_of(known: Sequence[tuple[Order, Found]]) -> dict[str, str | None]:
 
 def report(etc: Path) -> list[dict[str, Any]]:
     """Of the jobs that the last answer named. What Slurm does not say now is left out, and so is an end whose log does not fit any more:
-    it is told the next time."""
-    known, told, refused = [], [], read(etc / "jobs.refused", {})
+    it comes with the next one."""
+    known, entries, refused = [], [], read(etc / "jobs.refused", {})
     for login, orders in by_login(read(etc / "jobs.json", [])):
         try:
             found = found_of(login, orders)
@@ -176,21 +176,25 @@ def report(etc: Path) -> list[dict[str, Any]]:
         known += [(order, found[order["id"]]) for order in orders if order["id"] in found]
         for key in (order["id"] for order in orders if order["id"] not in found):
             words = refused.get(key)
-            told.append({"id": key, "state": "GONE" if words is None else "REFUSED", "reason": words or ""})
+            entries.append(
+                {"id": key, "state": "GONE" if words is None else "REFUSED", "reason": words or ""}
+            )
     logs = logs_of(known)
-    told += [told_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs]
-    return told
+    entries += [
+        entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
+    ]
+    return entries
 
 
-def told_of(order: Order, found: Found, log: str | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"id": order["id"], "state": found.state, "slurm_id": found.slurm_id}
-    told["reason"] = re.sub(r"[^ -~]", "", found.reason)[:300]
+def entry_of(order: Order, found: Found, log: str | None) -> dict[str, Any]:
+    entries: dict[str, Any] = {"id": order["id"], "state": found.state, "slurm_id": found.slurm_id}
+    entries["reason"] = re.sub(r"[^ -~]", "", found.reason)[:300]
     if found.exit_code is not None and not found.lives:
-        told["exit_code"] = found.exit_code
+        entries["exit_code"] = found.exit_code
     for name, text in (("started_at", found.start), ("ended_at", found.end)):
         if text.isdigit() and found.state != "PENDING":
-            told[name] = int(text)
-    return told if log is None else {**told, "log": log}
+            entries[name] = int(text)
+    return entries if log is None else {**entries, "log": log}
 
 
 def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:

@@ -101,11 +101,11 @@ if nodes=$(workers) &&
   pools=$(LC_ALL=C awk -v cluster="$cluster" -v ours="$reason" -v instead="$instead" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 usage_of_days
-jobs_told() { timeout 30 gpuaas-jobs report "$etc" || true; }
-told=$(jobs_told)
+about_jobs() { timeout 30 gpuaas-jobs report "$etc" || true; }
+states=$(about_jobs)
 # whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says, and what Slurm says is not left out
 # because of what jobs have written
-if answer=$(post "$pools$usage$told") || { [ -n "$told" ] && answer=$(post "$pools$usage"); }; then
+if answer=$(post "$pools$usage$states") || { [ -n "$states" ] && answer=$(post "$pools$usage"); }; then
   [ -z "$usage" ] || accepted
 else
   pools=''
@@ -115,7 +115,7 @@ before=$(let_in)
 gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
 did=$(gpuaas-jobs take "$etc" <<< "$answer") || failed=1
 if [ "$(let_in)" != "$before" ] || [ -n "$did" ]; then
-  post "$(jobs_told)" > /dev/null || failed=1 # people wait for it
+  post "$(about_jobs)" > /dev/null || failed=1 # people wait for it
 fi
 [ -n "$pools" ] || exit 1
 orders=$(python3 -c 'import json, sys
