@@ -31,10 +31,8 @@ def path(cluster: Cluster) -> str:
     return f"/projects/weather-lm/clusters/{cluster.pk}/jobs"
 
 
-def test_a_job_is_submitted_followed_and_cancelled(
-    path: str, bob: User, project: Project, charlie: User
-) -> None:
-    bobs = Caller(token=token_for(bob, project))
+def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie: User) -> None:
+    bobs = Caller(bob)
     made = bobs.post(path, {**ORDER, "minutes": 5, "script": "sleep 600"})
     assert made.status == 202, made.json
     found = made.json
@@ -62,14 +60,14 @@ def test_a_job_is_submitted_followed_and_cancelled(
         assert call.status == 404
 
 
-def test_a_repeated_request_submits_once(path: str, bob: User, project: Project) -> None:
-    bobs = Caller(token=token_for(bob, project))
+def test_a_repeated_request_submits_once(path: str, bob: User) -> None:
+    bobs = Caller(bob)
     answers = [bobs.post(path, ORDER, idempotency_key="once").json["id"] for _ in range(2)]
     assert len(set(answers)) == ClusterJob.objects.count() == 1
 
 
-def test_all_that_is_wrong_is_named_at_once(path: str, bob: User, project: Project) -> None:
-    bobs = Caller(token=token_for(bob, project))
+def test_all_that_is_wrong_is_named_at_once(path: str, bob: User) -> None:
+    bobs = Caller(bob)
     wrong = {"name": "Train", "script": "#SBATCH -N 9", "gpus_per_node": 9, "outputs": [{"url": "s3://a"}]}
     refused = bobs.post(path, wrong)
     assert (refused.status, set(refused.error["fields"])) == (
@@ -79,18 +77,16 @@ def test_all_that_is_wrong_is_named_at_once(path: str, bob: User, project: Proje
     assert "files are not moved" in refused.error["fields"]["outputs"][0]
 
 
-def test_who_may_only_look_reads_no_log(path: str, bob: User, project: Project, cluster: Cluster) -> None:
-    made = Caller(token=token_for(bob, project)).post(path, ORDER).json["id"]
-    blind = Caller(token=token_for(bob, project, scopes=["workspace:view"]))
+def test_who_may_only_look_reads_no_log(path: str, alice: User, bob: User, project: Project) -> None:
+    made = Caller(bob).post(path, ORDER).json["id"]
+    blind = Caller(token=token_for(alice, project, scopes=["workspace:view"]))
     assert blind.get(f"{path}/{made}").status == 200
     assert blind.get(f"{path}/{made}/log").status == 403
     assert blind.post(path, ORDER).status == 403
 
 
-def test_a_head_gets_what_to_submit_and_reports_how_it_is(
-    path: str, cluster: Cluster, bob: User, project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_head(monkeypatch)
+def test_a_head_gets_what_to_submit_and_reports_how_it_is(path: str, cluster: Cluster, bob: User) -> None:
+    by_head()
     token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
 
     def post(*jobs: dict[str, Any]) -> Any:
@@ -99,7 +95,7 @@ def test_a_head_gets_what_to_submit_and_reports_how_it_is(
         return Client().post(address, body, content_type="application/json", headers=headers)
 
     assert post().json()["jobs"] == post().json()["jobs"] == []
-    bobs = Caller(token=token_for(bob, project))
+    bobs = Caller(bob)
     made = bobs.post(path, ORDER).json["id"]
     (order,) = post().json()["jobs"]
     since = order.pop("since")

@@ -16,9 +16,10 @@ from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.providers.base import GONE, REFUSED, SlurmSeen, queue_token
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
+from tenants.selectors import actor_for
 from tenants.services.members import project_member_remove
-from tests.clusters.slurm_stage import ORDER, by_head, entered, reread, slurm_ready, submitted, answered
-from tests.factories.tenants import ProjectMembershipFactory
+from tests.clusters.slurm_stage import ORDER, answered, by_head, entered, reread, slurm_ready, submitted
+from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -30,9 +31,9 @@ def sandbox(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: 
 
 
 @pytest.fixture
-def cluster(sandbox: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(sandbox: Cluster) -> Cluster:
     """Whose head reports, and lets bob in."""
-    by_head(monkeypatch)
+    by_head()
     return entered(sandbox)
 
 
@@ -128,6 +129,7 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
     cluster: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
 ) -> None:
     runs, waits = submitted(as_bob, cluster), submitted(as_bob, cluster)
+    assert len(answered(cluster)) == 2
     answered(cluster, seen(runs, "RUNNING"), seen(waits, "PENDING"))
     new = submitted(as_bob, cluster)
     project_member_remove(actor=as_alice, project=project, user=bob)
@@ -138,7 +140,7 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
 
 
 def test_people_without_an_account_there_are_refused(
-    cluster: Cluster, project: Project, as_alice: Actor, as_charlie: Actor, vera: User
+    cluster: Cluster, project: Project, as_alice: Actor, as_charlie: Actor
 ) -> None:
     with pytest.raises(Conflict, match="your account alice is being made on the cluster"):
         submitted(as_alice, cluster)
@@ -151,21 +153,20 @@ def test_people_without_an_account_there_are_refused(
 
 @pytest.fixture
 def vera(project: Project) -> User:
-    made: User = ProjectMembershipFactory.create(project=project, role="viewer").user
-    return made
+    user = UserFactory.create(username="vera")
+    ProjectMembershipFactory.create(project=project, user=user, role="viewer")
+    return user
 
 
 def test_a_viewer_may_not_submit(cluster: Cluster, vera: User) -> None:
-    from tenants.selectors import actor_for
-
     with pytest.raises(Forbidden):
         submitted(actor_for(user=vera), cluster)
 
 
-def test_heads_of_before_take_none(sandbox: Cluster, as_bob: Actor, monkeypatch: pytest.MonkeyPatch) -> None:
-    by_head(monkeypatch)
+def test_heads_of_before_take_none(sandbox: Cluster, as_bob: Actor) -> None:
+    by_head()
     with pytest.raises(Conflict, match="has not reported yet"):
-        submitted(as_bob, sandbox)
+        submitted(as_bob, reread(sandbox))
     token = queue_token(spec_of(sandbox).boots.seed, cluster=sandbox.pk)
     for _ in range(2):
         assert queue_report(token=token, pools=None, logins=["bob"]).jobs is None
@@ -209,9 +210,9 @@ def test_what_cannot_be_is_refused_at_its_field(
     assert set(refused.value.fields) == {field}
 
 
-def test_jobs_end_with_their_cluster(cluster: Cluster, as_alice: Actor, as_bob: Actor) -> None:
-    job = submitted(as_bob, cluster)
-    cluster_delete(actor=as_alice, cluster=cluster)
+def test_jobs_end_with_their_cluster(sandbox: Cluster, as_alice: Actor, as_bob: Actor) -> None:
+    job = submitted(as_bob, sandbox)
+    cluster_delete(actor=as_alice, cluster=sandbox)
     jobs_carry_out()
     assert (now_of(job).state, now_of(job).reason) == ("cancelled", "the cluster was deleted")
 

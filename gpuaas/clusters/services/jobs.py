@@ -132,7 +132,7 @@ def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrde
     _rights_follow(cluster, rows, moment)
     orders, offers = [], 0
     for row in filter(lambda row: row.is_open, rows):
-        submit = row.state == S.QUEUED and offers < OFFERED_MOST
+        submit = row.state == S.QUEUED and row.cancel_asked_at is None and offers < OFFERED_MOST
         offers += submit
         if submit and row.offered_at is None:
             row.offered_at = moment
@@ -232,7 +232,7 @@ def _order_of(row: ClusterJob, *, submit: bool) -> SlurmOrder:
         slurm_id=row.slurm_id,
         login=row.login.name if row.login else "",
         since=row.created_at,
-        submit=submit and row.cancel_asked_at is None,
+        submit=submit,
         cancel=row.cancel_asked_at is not None,
         name=row.name,
         script=row.script if submit else "",

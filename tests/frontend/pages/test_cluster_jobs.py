@@ -75,10 +75,8 @@ def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:
     assert not ClusterJob.objects.exists()
 
 
-def test_a_cluster_that_takes_none_says_why(
-    bobs: Client, at: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_head(monkeypatch)
+def test_a_cluster_that_takes_none_says_why(bobs: Client, at: str, cluster: Cluster) -> None:
+    by_head()
     Cluster.objects.filter(pk=cluster.pk).update(logins=["bob"])
     for address in (at, f"{at}jobs/", f"{at}jobs/new/"):
         assert "was made before the portal could hand jobs to it" in words(bobs.get(address))

@@ -25,10 +25,7 @@ SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
 
 class Seconds(Whole):
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(required=False, max_value=2**40, help_text="Seconds since 1970.", **kwargs)
-
-    def to_internal_value(self, data: Any) -> Any:
-        return datetime.fromtimestamp(super().to_internal_value(data), UTC)
+        super().__init__(required=False, max_value=2**37, help_text="Seconds since 1970.", **kwargs)
 
 
 class UnhealthyInput(Input):
@@ -174,6 +171,14 @@ def _signals(*, unhealthy: Sequence[Mapping[str, Any]] = (), **facts: Any) -> Po
     return PoolSignals(**facts, unhealthy=tuple((each["number"], each["reason"]) for each in unhealthy))
 
 
+def _seen(*, started_at: int | None = None, ended_at: int | None = None, **facts: Any) -> SlurmSeen:
+    return SlurmSeen(**facts, started_at=_moment(started_at), ended_at=_moment(ended_at))
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
 class QueueReportsView(ApiView):
     longest_body = LONGEST_REPORT
     authentication_classes = []
@@ -198,6 +203,6 @@ class QueueReportsView(ApiView):
                 pools=signals,
                 logins=given.get("logins"),
                 used=[services.Used(**one) for one in given.get("usage", ())],
-                jobs=None if "jobs" not in given else [SlurmSeen(**one) for one in given["jobs"]],
+                jobs=None if "jobs" not in given else [_seen(**one) for one in given["jobs"]],
             )
         return Response(QueueReportOutput(answer).data, status=201)

@@ -98,7 +98,7 @@ def exit_code(text: str) -> int | None:
 
 
 def found_of(login: str, orders: Sequence[Order]) -> dict[str, Found]:
-    """By the portal's id. Of several with one comment it is the one of the number that is known, or the first. Raises what Slurm does not say."""
+    """By the portal's id. Of several with one comment it is the one whose number is known, or the first. Raises where Slurm is silent."""
     wanted = {f"gpuaas:{order['id']}": order for order in orders}
     candidates: dict[str, list[Found]] = {}
 
@@ -139,7 +139,7 @@ def log_of(order: Order, slurm_id: int) -> str | None:
     except BROKEN:
         return None
     text = done.stdout[-LOG_MOST:].decode(errors="replace").replace("\x00", "")
-    return text if size_of(text) <= JSON_MOST else text[-JSON_MOST // 6 :]
+    return text if size_of(text) <= JSON_MOST else text[1 - JSON_MOST // 6 :]
 
 
 def size_of(text: str) -> int:
