@@ -126,6 +126,9 @@ def test_a_job_is_submitted_as_its_user_with_its_script_as_it_is(machine: Machin
 def test_what_is_there_already_is_submitted_by_no_repetition(machine: Machine) -> None:
     machine.take(ORDER)
     assert machine.take(ORDER) == ""
+    machine.write("queue.bob", f"0|COMPLETED|1700000000|None|gpuaas:{ID}")
+    assert machine.take(ORDER) == "", "its accounting is behind its controller"
+    assert machine.report() == [], "how it ended is in the account"
     machine.write("queue.bob")
     machine.write("account.bob", f"0|COMPLETED|0:0|1700000000|1700000060|gpuaas:{ID}")
     assert machine.take(ORDER) == ""

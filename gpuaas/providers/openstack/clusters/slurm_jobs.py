@@ -30,6 +30,20 @@ EARLIER = 3600  # seconds by which the clocks of head and portal may be apart
 TRIED_AGAIN = re.compile(
     r"timed? ?out|contact|connect|communicat|authenticat|zero bytes|temporar|standby", re.IGNORECASE
 )
+ENDED = frozenset(
+    [
+        "COMPLETED",
+        "CANCELLED",
+        "FAILED",
+        "TIMEOUT",
+        "NODE_FAIL",
+        "PREEMPTED",
+        "BOOT_FAIL",
+        "DEADLINE",
+        "OUT_OF_MEMORY",
+        "REVOKED",
+    ]
+)
 FOLDER = "gpuaas-jobs"  # of the user's home
 Order = Mapping[str, Any]
 BROKEN = (subprocess.SubprocessError, OSError)
@@ -47,6 +61,11 @@ class Found:
     end: str = ""
     lives: bool = False
 
+    @property
+    def is_known(self) -> bool:
+        """Not of one that has ended so recently that the account does not have its end."""
+        return self.lives or self.exit_code is not None
+
 
 def run(*command: str, given: str | None = None) -> str:
     around = {**os.environ, "SLURM_TIME_FORMAT": "%s"}
@@ -58,18 +77,19 @@ def run(*command: str, given: str | None = None) -> str:
         text=True,
         errors="replace",
         env=around,
-        timeout=20,
+        timeout=10,
     )
     return done.stdout
 
 
 def queue_of(login: str) -> Iterator[tuple[str, Found]]:
-    """By comment, which comes last, as anything may be in it."""
-    for line in run("squeue", f"--user={login}", "--noheader", "--format=%A|%T|%S|%r|%k").splitlines():
+    """By comment, which comes last, as anything may be in it. For some minutes also what has ended, which the account may not have yet."""
+    asked = ("squeue", f"--user={login}", "--noheader", "--states=all", "--format=%A|%T|%S|%r|%k")
+    for line in run(*asked).splitlines():
         number, state, start, reason, comment = (line.split("|", 4) + [""] * 5)[:5]
         if number.isdigit():
             reason = "" if reason == "None" else reason
-            yield comment, Found(int(number), state, reason, start=start, lives=True)
+            yield comment, Found(int(number), state, reason, start=start, lives=state not in ENDED)
 
 
 def account_of(login: str, since: int) -> Iterator[tuple[str, Found]]:
@@ -109,9 +129,14 @@ def found_of(login: str, orders: Sequence[Order]) -> dict[str, Found]:
                 candidates.setdefault(order["id"], []).append(found)
 
     add(queue_of(login))
-    if len(candidates) < len(orders):
+    if sum(any(one.lives for one in each) for each in candidates.values()) < len(orders):
         add(account_of(login, min(order["since"] for order in orders) - EARLIER))
-    return {key: min(each, key=lambda one: (one.slurm_id, not one.lives)) for key, each in candidates.items()}
+    return {key: min(each, key=rank) for key, each in candidates.items()}
+
+
+def rank(found: Found) -> tuple[int, bool, bool]:
+    """Of one job the controller has what lives, and the account how it ended."""
+    return found.slurm_id, not found.lives, found.exit_code is None
 
 
 def by_login(orders: Sequence[Order]) -> Iterator[tuple[str, list[Order]]]:
@@ -173,7 +198,7 @@ def report(etc: Path) -> list[dict[str, Any]]:
         except BROKEN as error:
             sys.stderr.write(f"the jobs of {login} are not known now: {error}\n")
             continue
-        known += [(order, found[order["id"]]) for order in orders if order["id"] in found]
+        known += [(order, one) for order in orders if (one := found.get(order["id"])) and one.is_known]
         for key in (order["id"] for order in orders if order["id"] not in found):
             words = refused.get(key)
             entries.append(
