@@ -1,6 +1,7 @@
 """Jobs of the portal on a real Slurm: the head takes them from the answer to its report, and they run as who submitted them."""
 
 import pytest
+from django.db import transaction
 
 from deploy.lab.openstack import Lab
 from gpuaas.catalog.models import Flavor
@@ -68,10 +69,12 @@ def runs_as_its_member(slurm: Slurm, row: Cluster, bob: Actor) -> None:
 
 
 def is_refused_in_words_of_slurm(row: Cluster, bob: Actor) -> None:
-    """It has one node."""
-    job = submit(bob, row, "wide", "true", nodes=400, tasks=400)
+    """More memory than the portal would let anybody ask for."""
+    with transaction.atomic():
+        job = submit(bob, row, "huge", "true")
+        ClusterJob.objects.filter(pk=job.pk).update(memory_gib=60_000)
     becomes(job, "failed")
-    assert "Batch job submission failed" in job.reason
+    assert "Requested node configuration is not available" in job.reason
     assert job.slurm_id is None
 
 

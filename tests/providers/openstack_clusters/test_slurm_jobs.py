@@ -173,6 +173,7 @@ def test_what_slurm_never_takes_is_told_and_not_tried_again(machine: Machine) ->
         "echo 'sbatch: error: Batch job submission failed: Requested node configuration is not available' >&2; exit 1"
     )
     assert machine.take(ORDER) == "1"
+    machine.write("queue.bob", f"4|FAILED|1700000000|BadConstraints|gpuaas:{ID}")
     words = "Batch job submission failed: Requested node configuration is not available"
     assert machine.report() == [{"id": ID, "state": "REFUSED", "reason": words}]
     assert machine.take(ORDER) == ""
@@ -184,7 +185,7 @@ def test_what_may_be_otherwise_the_next_time_is_tried_again(machine: Machine) ->
     taken = machine.does["sbatch"]
     machine.does["sbatch"] = "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1"
     assert machine.take(ORDER) == ""
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": ""}]
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
     machine.does["sbatch"] = taken
     assert machine.take(ORDER) == "1"
 
@@ -243,7 +244,7 @@ def test_what_jobs_write_never_makes_a_report_too_long(machine: Machine, text: s
 def test_what_is_to_be_cancelled_is_cancelled_while_slurm_has_it(machine: Machine) -> None:
     cancel = {**ORDER, "submit": False, "cancel": True}
     assert machine.take(cancel) == ""
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": ""}]
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
     machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{ID}", "9|PENDING|N/A|Resources|of his own")
     (machine.etc / "logins.json").write_text("[]")
     assert machine.take(cancel) == "1"

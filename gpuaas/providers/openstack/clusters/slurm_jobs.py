@@ -198,12 +198,14 @@ def report(etc: Path) -> list[dict[str, Any]]:
         except BROKEN as error:
             sys.stderr.write(f"the jobs of {login} are not known now: {error}\n")
             continue
-        known += [(order, one) for order in orders if (one := found.get(order["id"])) and one.is_known]
-        for key in (order["id"] for order in orders if order["id"] not in found):
-            words = refused.get(key)
-            entries.append(
-                {"id": key, "state": "GONE" if words is None else "REFUSED", "reason": words or ""}
-            )
+        for order in orders:
+            key, one = order["id"], found.get(order["id"])
+            if key in refused:  # of some that it refuses Slurm keeps a job that has failed
+                entries.append({"id": key, "state": "REFUSED", "reason": refused[key]})
+            elif one is None:
+                entries.append({"id": key, "state": "GONE"})
+            elif one.is_known:
+                known.append((order, one))
     logs = logs_of(known)
     entries += [
         entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
