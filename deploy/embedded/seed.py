@@ -40,6 +40,7 @@ CLUSTER = {
         },
     },
 }
+SLURM = {"releases": ["25.05.3"], "control_plane": {"vcpus": 4, "memory_gib": 8, "disk_gib": 40}}
 PASSWORD = "demo"
 ANSWER_SECONDS = 30.0
 
@@ -228,7 +229,7 @@ def limits() -> None:
 
 
 def clusters() -> None:
-    """Something to order at the sandbox: Kubernetes with a pool of large GPUs and one of small ones."""
+    """Something to order at the sandbox: Kubernetes and Slurm, each with a pool of large GPUs and one of small ones."""
     from gpuaas.catalog.models import Flavor, Site
     from gpuaas.clusters.models import ClusterTemplate
     from gpuaas.clusters.services import template_create, template_update, template_version_add
@@ -241,15 +242,6 @@ def clusters() -> None:
     slugs = [slug for slug in sold.values_list("slug", flat=True) if "mig" not in slug]
     large = [slug for slug in slugs if slug.startswith(("h100", "a100"))]
     small = [slug for slug in slugs if slug.startswith("l40s")]
-    template = template_create(
-        actor=SYSTEM,
-        slug="kubernetes",
-        name="Kubernetes with GPUs",
-        summary="A control plane of your own, GPU workers and the NVIDIA operator",
-        kind="kubernetes",
-        site=site,
-        driver="sandbox",
-    )
     pools = [
         {"name": name, "label": label, "flavors": flavors, "min": least, "max": 8}
         for name, label, flavors, least in (
@@ -258,8 +250,16 @@ def clusters() -> None:
         )
         if flavors
     ]
-    template_version_add(actor=SYSTEM, template=template, document={**CLUSTER, "pools": pools})
-    template_update(actor=SYSTEM, template=template, state="active", public=True)
+    summary = "A control plane of your own, GPU workers and the NVIDIA operator"
+    for kind, name, words, document in (
+        ("kubernetes", "Kubernetes with GPUs", summary, CLUSTER),
+        ("slurm", "Slurm with GPUs", "A head of your own, and GPU workers as partitions", SLURM),
+    ):
+        template = template_create(
+            actor=SYSTEM, slug=kind, name=name, summary=words, kind=kind, site=site, driver="sandbox"
+        )
+        template_version_add(actor=SYSTEM, template=template, document={**document, "pools": pools})
+        template_update(actor=SYSTEM, template=template, state="active", public=True)
 
 
 def environments() -> None:

@@ -13,6 +13,7 @@ from frontend.place import ProjectPlace
 from frontend.presenters import held, operations
 from frontend.presenters.answer import price_line
 from frontend.presenters.cluster_access import Grantees, grantees_of
+from frontend.presenters.cluster_jobs import Card, card_of
 from frontend.presenters.cluster_use import MonthOfUse, use_of
 from frontend.presenters.money import notes_of
 from frontend.presenters.sleep import after_lease
@@ -105,6 +106,7 @@ class Page:
     ledger: Ledger
     cost: Cost | None
     use: tuple[MonthOfUse, ...]
+    jobs: Card | None
     setup: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     endpoint: str
@@ -161,6 +163,7 @@ def page_of(cluster: Cluster, here: ProjectPlace, *, now: datetime) -> Page:
         ledger=_ledger(cluster),
         cost=_cost(cluster) if here.can(Permission.BILLING_VIEW) else None,
         use=use_of(cluster, here, now=now),
+        jobs=card_of(cluster, here),
         setup=_setup(cluster),
         conditions=held.conditions_of(cluster),
         endpoint=str(cluster.observed.get("endpoint", "")),

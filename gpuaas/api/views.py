@@ -32,9 +32,10 @@ LONGEST_BODY = 64 * 1024
 
 class ApiView(APIView):
     """`actor` is the caller, `params` the query parameters that the operation declares. `tag`: its heading in the
-    OpenAPI document, given by the list of addresses."""
+    OpenAPI document, given by the list of addresses. longest_body: in bytes."""
 
     tag = ""
+    longest_body = LONGEST_BODY
     authentication_classes = [TokenAuthentication, BrowserAuthentication]
     permission_classes = [IsAuthenticated]
     parser_classes = [StrictJSONParser]
@@ -44,7 +45,7 @@ class ApiView(APIView):
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         # before whoever parses it, as the check of a browser's CSRF token does
-        if len(request._request.body) > LONGEST_BODY:
+        if len(request._request.body) > self.longest_body:
             raise TooLarge
         super().initial(request, *args, **kwargs)
         handler = getattr(self, (request.method or "").lower(), None)

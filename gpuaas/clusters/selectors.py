@@ -13,6 +13,7 @@ from gpuaas.clusters.definition import Definition, definition_read
 from gpuaas.clusters.models import (
     Cluster,
     ClusterGrant,
+    ClusterJob,
     ClusterLogin,
     ClusterOperation,
     ClusterOperationStep,
@@ -29,7 +30,7 @@ from gpuaas.clusters.states import LIVE, ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, searched
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.selectors import seen_by
@@ -373,3 +374,22 @@ def decisions_of(*, cluster: Cluster, pool: str = "", outcome: str = "") -> Quer
     if pool:
         rows = rows.filter(pool=pool)
     return rows.filter(outcome=outcome) if outcome else rows
+
+
+# -- jobs -------------------------------------------------------------------------------------------------------------
+
+
+def cluster_jobs_of(
+    *, cluster: Cluster, states: Iterable[str] | None = None, search: str = ""
+) -> QuerySet[ClusterJob]:
+    """The newest first; the caller has found the cluster for an actor."""
+    rows = ClusterJob.objects.filter(cluster=cluster).select_related("created_by", "login").order_by("-pk")
+    if states is not None:
+        rows = rows.filter(state__in=list(states))
+    return searched(rows, search) if search else rows
+
+
+def cluster_job_get_of(*, cluster: Cluster, job_id: uuid.UUID) -> ClusterJob:
+    row = first_of(cluster_jobs_of(cluster=cluster).filter(pk=job_id), "job")
+    row.cluster = cluster
+    return row

@@ -67,6 +67,28 @@ def change_of(kind: str) -> Change:
     return Change.CREATE if kind == CLAIM else Change(kind)
 
 
+class ClusterJobState(models.TextChoices):
+    """Of a job on a Slurm cluster. QUEUED: its head has not confirmed yet that Slurm has it."""
+
+    QUEUED = "queued", "Queued"
+    PENDING = "pending", "Pending"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Succeeded"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+JOB_OPEN = frozenset({ClusterJobState.QUEUED, ClusterJobState.PENDING, ClusterJobState.RUNNING})
+JOB_LOOKS: dict[str, Look] = {
+    ClusterJobState.QUEUED: Look("Queued", Tone.WAIT, "clock"),
+    ClusterJobState.PENDING: Look("Pending", Tone.WAIT, "clock"),
+    ClusterJobState.RUNNING: Look("Running", Tone.BUSY, "loader"),
+    ClusterJobState.SUCCEEDED: Look("Succeeded", Tone.OK, "check"),
+    ClusterJobState.FAILED: Look("Failed", Tone.BAD, "alert"),
+    ClusterJobState.CANCELLED: Look("Cancelled", Tone.OFF, "x"),
+}
+
+
 class TemplateState(models.TextChoices):
     """Deprecated: can still be ordered, with a warning. Retired: no new orders; existing clusters continue."""
 

@@ -11,7 +11,7 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.reconcile.imports import parameters_import
 from gpuaas.clusters.reconcile.policies import samples_prune
 from gpuaas.clusters.reconcile.warm import warm_keep
-from gpuaas.clusters.services import revocations_carry_out
+from gpuaas.clusters.services import jobs_carry_out, revocations_carry_out
 from gpuaas.core import claims, clock
 
 
@@ -45,6 +45,11 @@ def samples() -> int:
 @shared_task(name="clusters.revoke")
 def revoke() -> int:
     return revocations_carry_out()
+
+
+@shared_task(name="clusters.jobs")
+def jobs() -> int:
+    return jobs_carry_out()
 
 
 @shared_task(name="clusters.warm")

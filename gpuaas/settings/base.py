@@ -292,6 +292,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "clusters-leases": {"task": "clusters.leases", "schedule": 60.0, "options": {"expires": 60}},
     "clusters-policies": {"task": "clusters.policies", "schedule": 10.0, "options": {"expires": 10}},
     "clusters-revoke": {"task": "clusters.revoke", "schedule": 15.0, "options": {"expires": 15}},
+    "clusters-jobs": {"task": "clusters.jobs", "schedule": 5.0, "options": {"expires": 5}},
     "clusters-warm": {"task": "clusters.warm", "schedule": 10.0, "options": {"expires": 10}},
     "clusters-imports": {
         "task": "clusters.parameters_imports",

@@ -7,6 +7,7 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import (
     Cluster,
     ClusterGrant,
+    ClusterJob,
     ClusterOperation,
     ClusterOperationStep,
     ClusterPool,
@@ -69,9 +70,23 @@ def cluster_stage(*, olga: Actor, alice: Actor, project: Project, site: Site) ->
     return {
         "template": TEMPLATE,
         "cluster": str(made.pk),
+        "cluster_job": str(job_row(made, made.created_by).pk),
         "policy": str(policy.pk),
         "warm_pool": str(pool.pk),
     }
+
+
+def job_row(cluster: Cluster, user: User, name: str = "train") -> ClusterJob:
+    sizes = {"nodes": 1, "tasks": 1, "gpus_per_node": 1, "cpus_per_task": 1}
+    return ClusterJob.objects.create(
+        cluster=cluster,
+        created_by=user,
+        created_at=clock.now(),
+        name=name,
+        script="#!/bin/sh\ntrue\n",
+        partition="gpu",
+        **sizes,
+    )
 
 
 def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> None:
@@ -106,6 +121,7 @@ def cluster_rows(*, project: Project, site: Site, user: User, number: int) -> No
     operation = ClusterOperation.objects.create(
         cluster=first, kind="scale", requested_by="alice", requested_at=now, finished_at=now, succeeded=True
     )
+    job_row(first, user, f"j-{number:03}")
     ClusterOperationStep.objects.create(operation=operation, position=0, key="checks", label="Check")
     for name in ("one", "two"):
         LedgerEntry.objects.create(cluster=first, kind="machine", name=f"{name}-{number}", written_at=now)

@@ -152,6 +152,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-resume", "POST"): {},
     ("cluster-credential", "POST"): {},
     ("cluster-grants-revoke", "POST"): {},
+    ("cluster-jobs", "POST"): {"name": "mine", "script": "true"},
+    ("cluster-job-cancel", "POST"): {},
     ("cluster-policies", "POST"): POLICY,
     ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
     ("cluster-policy", "PATCH"): {"enabled": True},
@@ -309,7 +311,7 @@ def test_nobody(subtests: pytest.Subtests, nobody: Caller, stage: dict[str, Any]
     each_apart(subtests, CASES, check)
 
 
-OTHER_ROWS = "discount payment payout grant written unpriced reservation cluster policy"
+OTHER_ROWS = "discount payment payout grant written unpriced reservation cluster cluster_job policy"
 
 
 def test_a_stranger_learns_as_much_from_what_is_not_there(

@@ -2,6 +2,8 @@
 
 UNPAGED = {
     "cluster",
+    "cluster-job",
+    "cluster-job-log",
     "cluster-policy",
     "cluster-template",
     "cluster-usage",

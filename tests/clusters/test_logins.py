@@ -11,14 +11,7 @@ from django.test import Client
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterLogin, ClusterQueue, ClusterTemplate
-from gpuaas.clusters.services import (
-    cluster_credential,
-    cluster_order,
-    queue_report,
-    template_create,
-    template_update,
-    template_version_add,
-)
+from gpuaas.clusters.services import cluster_credential, queue_report
 from gpuaas.clusters.services.logins import login_of, login_orders
 from gpuaas.clusters.services.rows import driver_of
 from gpuaas.clusters.spec import spec_of
@@ -27,9 +20,8 @@ from gpuaas.providers.base import Access, ClusterAccessCapability, ClusterSpec, 
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
 from tenants.services.members import project_member_remove, project_member_set
-from tests.clusters.stage import SLIM, settle, stocked
+from tests.clusters.slurm_stage import reread, slurm_ready
 from tests.clusters.test_races import at_once
-from tests.factories.quotas import limits_give
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -45,27 +37,7 @@ def _no_one_was_refused() -> None:
 @pytest.fixture
 def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
     """Of Slurm, and ready, at a site of the sandbox."""
-    stocked(site)
-    template = template_create(
-        actor=as_olga, slug="slurm", name="Slurm", kind="slurm", site=site, driver="sandbox"
-    )
-    head = {"vcpus": 4, "memory_gib": 8, "disk_gib": 40}
-    words = {**SLIM, "releases": ["25.05.3"], "control_plane": head}
-    template_version_add(actor=as_olga, template=template, document=words)
-    template_update(actor=as_olga, template=template, state="active", public=True)
-    limits_give(project)
-    wanted = {"release": "25.05.3", "pools": {"gpu": {"count": 1}}}
-    made = settle(
-        cluster_order(actor=as_alice, project=project, template="slurm", name="train", document=wanted)
-    )
-    assert made.state == "ready", made.trouble
-    return reread(made)
-
-
-def reread(cluster: Cluster) -> Cluster:
-    return Cluster.objects.select_related("project", "template_version__template", "warm_pool").get(
-        pk=cluster.pk
-    )
+    return slurm_ready(as_alice, as_olga, project, site)
 
 
 def report(cluster: Cluster, *names: str) -> dict[str, bool]:

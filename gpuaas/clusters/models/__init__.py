@@ -13,6 +13,7 @@ from gpuaas.clusters.models.clusters import (
     NodeBoot,
 )
 from gpuaas.clusters.models.imports import ParametersImport
+from gpuaas.clusters.models.jobs import ClusterJob
 from gpuaas.clusters.models.logins import ClusterLogin, ClusterUse
 from gpuaas.clusters.models.policies import (
     PoolSample,
@@ -31,6 +32,7 @@ __all__ = [
     "Cluster",
     "ClusterGrant",
     "ClusterHolding",
+    "ClusterJob",
     "ClusterLogin",
     "ClusterOperation",
     "ClusterOperationStep",

@@ -26,7 +26,8 @@ class Cluster(Provisioned):
 
     trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen. warm_pool:
     the pool for which it was made, forever; until claimed_at it is held there. logins: names of those that its head lets
-    in, by its own report; None = people have no logins of their own there.
+    in, by its own report; None = people have no logins of their own there. takes_jobs: whether its head has ever reported
+    the portal's jobs.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="clusters")
@@ -48,6 +49,7 @@ class Cluster(Provisioned):
     )
     claimed_at = models.DateTimeField(null=True, blank=True)
     logins = models.JSONField(null=True, blank=True, editable=False)
+    takes_jobs = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta(Provisioned.Meta):
         constraints = [

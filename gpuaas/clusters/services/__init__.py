@@ -23,6 +23,14 @@ from gpuaas.clusters.services.imports import (
     parameters_import_request,
     template_parameters_import,
 )
+from gpuaas.clusters.services.jobs import (
+    cluster_job_cancel,
+    cluster_job_submit,
+    cluster_job_wrong,
+    jobs_carry_out,
+    jobs_why_not,
+    partitions_of,
+)
 from gpuaas.clusters.services.order import cluster_order
 from gpuaas.clusters.services.planning import Draft, Plan, cluster_plan
 from gpuaas.clusters.services.policies import (
@@ -58,6 +66,9 @@ __all__ = [
     "cluster_credential",
     "cluster_delete",
     "cluster_extend",
+    "cluster_job_cancel",
+    "cluster_job_submit",
+    "cluster_job_wrong",
     "cluster_order",
     "cluster_plan",
     "cluster_resume",
@@ -66,11 +77,14 @@ __all__ = [
     "cluster_suspend",
     "cluster_upgrade",
     "credentials_revoke",
+    "jobs_carry_out",
+    "jobs_why_not",
     "node_report",
     "parameters_are_told",
     "parameters_import_drop",
     "parameters_import_publish",
     "parameters_import_request",
+    "partitions_of",
     "policy_create",
     "policy_delete",
     "policy_switch",

@@ -8,7 +8,7 @@ from datetime import timedelta
 import structlog
 from django.db import transaction
 
-from gpuaas.clusters.models import Cluster, ClusterGrant
+from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterLogin
 from gpuaas.clusters.selectors import cluster_require, grants_lost, grants_open
 from gpuaas.clusters.services.logins import login_of
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, cluster_lock, driver_of
@@ -45,12 +45,12 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
     driver = driver_of(cluster)
     if not isinstance(driver, ClusterAccessCapability):
         raise Conflict("clusters of this template do not issue credentials")
-    login = _login(cluster, actor.user_id)
+    entered = login_entered(cluster, actor.user_id)
     if grants_open(cluster_id=cluster.pk).filter(user=actor.user_id, revoke_asked_at__isnull=False).exists():
         raise Conflict("earlier credentials are being ended now; try again in a few seconds")
     moment = clock.now()
     grant = ClusterGrant(cluster=cluster, user_id=actor.user_id, issued_at=moment, expires_at=moment + asked)
-    member = replace(_member(actor.user_id, actor.name), login=login)
+    member = replace(_member(actor.user_id, actor.name), login=entered.name if entered else "")
     access = grant_issue(
         grant,
         lambda: driver.access(spec_of(cluster), member, lifetime=asked),
@@ -63,14 +63,14 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
     return access
 
 
-def _login(cluster: Cluster, user_id: uuid.UUID) -> str:
+def login_entered(cluster: Cluster, user_id: uuid.UUID) -> ClusterLogin | None:
     """Where people have logins of their own, the person's, once the head lets it in."""
     if cluster.logins is None:
-        return ""
-    name = login_of(project=cluster.project, user_id=user_id).name
-    if name not in cluster.logins:
-        raise Conflict(f"your account {name} is being made on the cluster; try again in half a minute")
-    return name
+        return None
+    login = login_of(project=cluster.project, user_id=user_id)
+    if login.name not in cluster.logins:
+        raise Conflict(f"your account {login.name} is being made on the cluster; try again in half a minute")
+    return login
 
 
 def _confirm(grant: ClusterGrant, access: Access) -> None:

@@ -11,6 +11,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue, NodeBoot
 from gpuaas.clusters.policies.facts import Drain
 from gpuaas.clusters.policies.stored import drain_read
 from gpuaas.clusters.services.access import grants_ended
+from gpuaas.clusters.services.jobs import jobs_exchange
 from gpuaas.clusters.services.logins import LoginOrders, has_logins, login_orders, logins_record
 from gpuaas.clusters.services.rows import cluster_wake
 from gpuaas.clusters.services.use import Used, use_record
@@ -21,7 +22,16 @@ from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict, Unauthorized
 from gpuaas.core.rotation import column_rotate
 from gpuaas.core.terminal import plain
-from gpuaas.providers.base import BootClaim, PoolSignals, QueueClaim, Stage, boot_claim, queue_claim
+from gpuaas.providers.base import (
+    BootClaim,
+    PoolSignals,
+    QueueClaim,
+    SlurmOrder,
+    SlurmSeen,
+    Stage,
+    boot_claim,
+    queue_claim,
+)
 
 MESSAGE_MOST = 4000
 COUNTED = ("pool", "used_gpus", "pending_gpus", "queued")
@@ -63,11 +73,12 @@ class PoolOrder:
 
 @dataclass(frozen=True)
 class QueueAnswer:
-    """logins: None for clusters that have none."""
+    """logins: None for clusters that have none. jobs: None for heads that take none."""
 
     told_at: datetime
     pools: list[PoolOrder]
     logins: LoginOrders | None
+    jobs: list[SlurmOrder] | None
 
 
 def queue_report(
@@ -76,11 +87,13 @@ def queue_report(
     pools: Sequence[PoolSignals] | None,
     logins: Sequence[str] | None = None,
     used: Sequence[Used] = (),
+    jobs: Sequence[SlurmSeen] | None = None,
 ) -> QueueAnswer:
     """A report of a head, authorized by the token of its cluster. The latest one counts; pools that it does not have
     are ignored; None: it could not ask for its queue. logins: whom it lets in now, if it has been given logins; used:
-    what their jobs used. Answers with what is to be drained and who is to be let in. Raises Unauthorized for an invalid
-    token, whatever the reason."""
+    what their jobs used; jobs: what Slurm says about those of the portal, from a head that takes them. Answers with what is
+    to be drained, who is to be let in, and what is to be submitted and cancelled. Raises Unauthorized for an invalid token,
+    whatever the reason."""
     claim = queue_claim(token)
     if claim is None or not _is_sealed(claim):
         _refuse()
@@ -99,7 +112,16 @@ def queue_report(
         grants_ended(cluster, inside=logins_record(cluster, logins))
         use_record(cluster, used)
     orders = [_order_of(pool, drains[name]) for name, pool in rows.items()]
-    return QueueAnswer(clock.now(), orders, login_orders(cluster))
+    takes = jobs is not None and has_logins(cluster)
+    return QueueAnswer(
+        clock.now(), orders, login_orders(cluster), _jobs_answer(cluster, jobs or ()) if takes else None
+    )
+
+
+def _jobs_answer(cluster: Cluster, seen: Sequence[SlurmSeen]) -> list[SlurmOrder]:
+    if not cluster.takes_jobs:
+        Cluster.objects.filter(pk=cluster.pk).update(takes_jobs=True)
+    return jobs_exchange(cluster, seen)
 
 
 def _queue_keep(

@@ -110,6 +110,7 @@ from gpuaas.providers.base.site import (
     SoldPool,
     Unknown,
 )
+from gpuaas.providers.base.slurm import GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
 from gpuaas.providers.base.steps import (
     TENACIOUS,
     Change,
@@ -142,7 +143,9 @@ from gpuaas.providers.base.workspace import (
 __all__ = [
     "DEADLINE",
     "FILES_AT",
+    "GONE",
     "NO_DEVICE",
+    "REFUSED",
     "SITE_VARIABLES",
     "STAGE_WORDS",
     "TENACIOUS",
@@ -162,6 +165,7 @@ __all__ = [
     "ClusterAccessCapability",
     "ClusterBurstCapability",
     "ClusterDriver",
+    "ClusterJobsCapability",
     "ClusterKind",
     "ClusterNamespaceCapability",
     "ClusterNode",
@@ -233,6 +237,8 @@ __all__ = [
     "SiteChange",
     "SiteObject",
     "Size",
+    "SlurmOrder",
+    "SlurmSeen",
     "SoldPool",
     "Stage",
     "StepOutcome",

@@ -348,3 +348,23 @@ class SandboxClusterToken(models.Model):
 
     def __str__(self) -> str:
         return f"of {self.subject} until {self.expires_at:%H:%M:%S}"
+
+
+class SandboxSlurmJob(models.Model):
+    """What the Slurm of a simulated cluster (`tag`) knows of one of the portal's jobs. outcome: Slurm's word, once it has ended."""
+
+    site = models.ForeignKey(SandboxSite, on_delete=models.CASCADE, related_name="slurm_jobs")
+    tag = models.UUIDField(db_index=True)
+    job = models.UUIDField(unique=True)
+    pool = models.CharField(max_length=20)
+    gpus = models.PositiveIntegerField()
+    minutes = models.PositiveIntegerField(null=True)
+    script = models.TextField()
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    ended_at = models.DateTimeField(null=True)
+    outcome = models.CharField(max_length=20, blank=True)
+    exit_code = models.IntegerField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.pk} in {self.pool}"

@@ -9,7 +9,7 @@ from django.test import Client
 from billing.models import Discount, MonthClose, RateCard, UsageWriteOff
 from billing.months import month_of, month_previous, month_span
 from gpuaas.catalog.models import Site, StorageClass
-from gpuaas.clusters.models import Cluster, ClusterLogin, LedgerEntry
+from gpuaas.clusters.models import Cluster, ClusterJob, ClusterLogin, LedgerEntry
 from gpuaas.core import clock
 from gpuaas.core.models import Process
 from gpuaas.environments.services import kind_version_add
@@ -94,6 +94,7 @@ def clusters_of(workspace: Workspace, alice: User) -> Cluster:
     first = Cluster.objects.earliest("pk")
     going = Cluster.objects.filter(state="deleting")[0]
     LedgerEntry.objects.filter(cluster=first).update(cluster=going)
+    ClusterJob.objects.filter(cluster=first).update(cluster=going)
     return going
 
 

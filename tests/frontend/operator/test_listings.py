@@ -42,6 +42,7 @@ LISTS = {
     "/p/weather-lm/workspaces/{old}/gpus/": 1,
     "/p/weather-lm/clusters/{cluster}/objects/": 1,
     "/p/weather-lm/clusters/{cluster}/access/": 2,
+    "/p/weather-lm/clusters/{cluster}/jobs/": 1,
     "/p/weather-lm/clusters/{cluster}/policies/": 1,
     "/p/weather-lm/clusters/new/": 1,
     "/p/weather-lm/limits/": 1,

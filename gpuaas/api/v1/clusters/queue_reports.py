@@ -2,22 +2,30 @@
 credential."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuaas.api.fields import Input, Output, Text, Whole
+from gpuaas.api.fields import Input, Output, Text, TextOrEmpty, Whole
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.clusters.node_reports import bearer, refusals_counted
 from gpuaas.api.views import ApiView
 from gpuaas.clusters import services
 from gpuaas.clusters.logins import LOGIN_MAX
-from gpuaas.providers.base import PoolSignals
+from gpuaas.providers.base import PoolSignals, SlurmOrder, SlurmSeen
 
 POOLS_MOST, NODES_MOST, GPUS_MOST, LOGINS_MOST = 100, 1000, 1_000_000, 10_000
+JOBS_MOST, LOG_MOST = 1000, 20_000
+LONGEST_REPORT = 256 * 1024  # ends of logs are in it
 SECONDS_MOST = GPUS_MOST * 90_000  # of a day with 25 hours
+
+
+class Seconds(Whole):
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(required=False, max_value=2**37, help_text="Seconds since 1970.", **kwargs)
 
 
 class UnhealthyInput(Input):
@@ -58,6 +66,26 @@ class UsedInput(Input):
     )
 
 
+class JobSeenInput(Input):
+    id = serializers.UUIDField(help_text="The portal's, as in the comment of the job.")
+    state = Text(
+        max_length=20,
+        help_text="Slurm's; GONE for one that it does not know, REFUSED for one that it never takes.",
+    )
+    slurm_id = Whole(required=False, min_value=1, help_text="Number of the job in Slurm.")
+    reason = TextOrEmpty(max_length=300, help_text="Why it waits, or why it is refused.")
+    exit_code = Whole(required=False, max_value=255)
+    started_at = Seconds()
+    ended_at = Seconds()
+    log = Text(
+        required=False,
+        max_length=LOG_MOST,
+        allow_blank=True,
+        trim_whitespace=False,
+        help_text="The end of what it has written; left out where it was not read now.",
+    )
+
+
 class QueueReportInput(Input):
     pools = serializers.ListField(
         child=QueuedPoolInput(),
@@ -76,6 +104,12 @@ class QueueReportInput(Input):
         max_length=LOGINS_MOST,
         required=False,
         help_text="What the jobs of each login used, by Slurm's accounting. The latest report of a day counts.",
+    )
+    jobs = serializers.ListField(
+        child=JobSeenInput(),
+        max_length=JOBS_MOST,
+        required=False,
+        help_text="What Slurm says about the jobs that the last answer named. Without it the head takes no jobs.",
     )
 
 
@@ -101,17 +135,52 @@ class LoginOrdersOutput(Output):
     logins = LoginOrderOutput(many=True)
 
 
+class JobOrderOutput(Output):
+    id = serializers.UUIDField(help_text="The comment of the job is `gpuaas:` and this id.")
+    slurm_id = serializers.IntegerField(allow_null=True, help_text="As reported; null: not yet.")
+    login = serializers.CharField(help_text="As whom it is submitted.")
+    since = serializers.SerializerMethodField(help_text="No job of this id is older, in seconds since 1970.")
+    submit = serializers.BooleanField(
+        help_text="To be submitted, unless Slurm has a job of this login and comment."
+    )
+    cancel = serializers.BooleanField(help_text="To be cancelled.")
+    name = serializers.CharField()
+    script = serializers.CharField(help_text="Empty unless it is to be submitted.")
+    partition = serializers.CharField()
+    nodes = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    gpus_per_node = serializers.IntegerField()
+    cpus_per_task = serializers.IntegerField()
+    memory_gib = serializers.IntegerField(allow_null=True)
+    minutes = serializers.IntegerField(allow_null=True)
+
+    def get_since(self, order: SlurmOrder) -> int:
+        return int(order.since.timestamp())
+
+
 class QueueReportOutput(Output):
     told_at = serializers.DateTimeField()
     pools = PoolOrderOutput(many=True)
     logins = LoginOrdersOutput(allow_null=True, help_text="Null for clusters without logins.")
+    jobs = JobOrderOutput(
+        many=True, allow_null=True, help_text="Jobs that have not ended. Null for a head that reports none."
+    )
 
 
 def _signals(*, unhealthy: Sequence[Mapping[str, Any]] = (), **facts: Any) -> PoolSignals:
     return PoolSignals(**facts, unhealthy=tuple((each["number"], each["reason"]) for each in unhealthy))
 
 
+def _seen(*, started_at: int | None = None, ended_at: int | None = None, **facts: Any) -> SlurmSeen:
+    return SlurmSeen(**facts, started_at=_moment(started_at), ended_at=_moment(ended_at))
+
+
+def _moment(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
 class QueueReportsView(ApiView):
+    longest_body = LONGEST_REPORT
     authentication_classes = []
     permission_classes = []
 
@@ -122,7 +191,8 @@ class QueueReportsView(ApiView):
         """Sent twice a minute by the heads of clusters at OpenStack sites. `Authorization: Bearer` carries the
         token that the portal put into the machine's user data, valid only for this operation and as long as the
         cluster lives. Policies of its pools follow the latest report; the answer names the workers to drain before
-        they are deleted, and for a Slurm cluster who is to have a login on its machines. A caller that is refused too often has to wait.
+        they are deleted, and for a Slurm cluster who is to have a login on its machines, and which jobs to submit and
+        cancel. A caller that is refused too often has to wait.
         """
         with refusals_counted():
             given = self.input(QueueReportInput) if bearer(request) else {}
@@ -133,5 +203,6 @@ class QueueReportsView(ApiView):
                 pools=signals,
                 logins=given.get("logins"),
                 used=[services.Used(**one) for one in given.get("usage", ())],
+                jobs=None if "jobs" not in given else [_seen(**one) for one in given["jobs"]],
             )
         return Response(QueueReportOutput(answer).data, status=201)

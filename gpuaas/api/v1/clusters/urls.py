@@ -3,6 +3,7 @@
 from gpuaas.api.v1.clusters import (
     hosts,
     imports,
+    jobs,
     node_reports,
     platform,
     policies,
@@ -41,6 +42,13 @@ cluster_urls = [
         (f"{CLUSTER}/credential", views.ClusterCredentialView, "cluster-credential"),
         (f"{CLUSTER}/grants", views.ClusterGrantsView, "cluster-grants"),
         (f"{CLUSTER}/grants/revoke", views.ClusterRevocationView, "cluster-grants-revoke"),
+    ),
+    *tagged(
+        "cluster jobs",
+        (f"{CLUSTER}/jobs", jobs.ClusterJobsView, "cluster-jobs"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>", jobs.ClusterJobView, "cluster-job"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>/cancel", jobs.ClusterJobCancelView, "cluster-job-cancel"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>/log", jobs.ClusterJobLogView, "cluster-job-log"),
     ),
     *tagged(
         "cluster policies",

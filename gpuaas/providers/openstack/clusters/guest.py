@@ -347,6 +347,7 @@ def _slurm_files(guest: Guest) -> list[File]:
         _file("/etc/systemd/system/user.slice.d/gpuaas.conf", slurm.SESSIONS_SLICE, "0644"),
         _file("/etc/ssh/gpuaas_ca.pub", f"{guest.keys.ssh_authority}\n", "0644"),
         _file(f"{BIN}/gpuaas-logins", (HERE.parent / "slurm_logins.py").read_text(), "0700"),
+        _file(f"{BIN}/gpuaas-jobs", (HERE.parent / "slurm_jobs.py").read_text(), "0700"),
         _file(f"{BIN}/gpuaas-usage", (HERE.parent / "slurm_usage.py").read_text(), "0700"),
         _file(SSHD, trust, "0644"),
     ]

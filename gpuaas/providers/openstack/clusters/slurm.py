@@ -59,6 +59,7 @@ def slurm_conf(spec: ClusterSpec, head: str, address: str) -> str:
         "AccountingStorageType=accounting_storage/slurmdbd",
         f"AccountingStorageHost={address}",
         "AccountingStorageEnforce=associations,limits,safe",
+        "AccountingStoreFlags=job_comment",  # by which the portal's jobs are known
         f"AccountingStorageTRES={','.join(_counted(spec))}",
         "ReturnToService=2",
         f"HealthCheckProgram={HEALTH}",

@@ -1,6 +1,6 @@
 """Clusters on demand at a simulated site: machines take time to boot, workers use devices of the simulated fleet."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from gpuaas.providers import base
 from gpuaas.providers.base.difference import ADDON_STEP, POOL_STEP, all_ready, machines_run
 from gpuaas.providers.base.evidence import evident
 from gpuaas.providers.base.steps import DONE, objects_left, still_going
-from gpuaas.providers.sandbox.clusters import demand, entrance, objects, plan
+from gpuaas.providers.sandbox.clusters import demand, entrance, objects, plan, slurm
 from gpuaas.providers.sandbox.clusters.objects import Thing, move, shown, things
 from gpuaas.providers.sandbox.clusters.plan import (
     ADDON,
@@ -37,6 +37,7 @@ class SandboxClusterDriver(
     base.ClusterRevocationCapability,
     base.ClusterSignalsCapability,
     base.ClusterBurstCapability,
+    base.ClusterJobsCapability,
 ):
     name = "sandbox"
     kinds = frozenset(base.ClusterKind)
@@ -117,6 +118,10 @@ class SandboxClusterDriver(
     def signals(self, spec: base.ClusterSpec) -> tuple[base.PoolSignals, ...]:
         with self._site("cluster:signals") as site:
             return demand.signals(site, spec)
+
+    def jobs(self, spec: base.ClusterSpec, orders: Sequence[base.SlurmOrder]) -> tuple[base.SlurmSeen, ...]:
+        with self._site("cluster:jobs") as site:
+            return slurm.jobs(site, spec, orders)
 
     def _entrance(self, site: SandboxSite, spec: base.ClusterSpec) -> Thing:
         """The address. Raises NotFound unless the control plane answers."""

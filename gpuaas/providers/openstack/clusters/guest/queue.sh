@@ -1,7 +1,8 @@
 #!/bin/bash
 # Twice a minute, on the head: opens the partitions once the workers have come in. Tells the portal how many GPUs jobs have and wait for
-# in each partition, which is a pool, and which workers run jobs or are unhealthy, what each person has used, and who is let in. Then lets
-# in and shuts out as the answer says, drains the workers that are to go, and forgets those that are gone.
+# in each partition, which is a pool, and which workers run jobs or are unhealthy, what each person has used, how the portal's jobs are, and
+# who is let in. Then lets in and shuts out as the answer says, submits and cancels jobs, drains the workers that are to go, and forgets those
+# that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
@@ -100,8 +101,11 @@ if nodes=$(workers) &&
   pools=$(LC_ALL=C awk -v cluster="$cluster" -v ours="$reason" -v instead="$instead" "$count" /dev/fd/3 - 3<<< "$nodes" <<< "$jobs")
 fi
 usage_of_days
-# whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says
-if answer=$(post "$pools$usage"); then
+about_jobs() { timeout 30 gpuaas-jobs report "$etc" || true; }
+states=$(about_jobs)
+# whoever may no longer enter is shut out also when the portal takes nothing of what Slurm says, and what Slurm says is not left out
+# because of what jobs have written
+if answer=$(post "$pools$usage$states") || { [ -n "$states" ] && answer=$(post "$pools$usage"); }; then
   [ -z "$usage" ] || accepted
 else
   pools=''
@@ -109,7 +113,10 @@ else
 fi
 before=$(let_in)
 gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
-[ "$(let_in)" = "$before" ] || post '' > /dev/null || failed=1 # new members wait for it
+did=$(gpuaas-jobs take "$etc" <<< "$answer") || failed=1
+if [ "$(let_in)" != "$before" ] || [ -n "$did" ]; then
+  post "$(about_jobs)" > /dev/null || failed=1 # people wait for it
+fi
 [ -n "$pools" ] || exit 1
 orders=$(python3 -c 'import json, sys
 for one in json.load(sys.stdin).get("pools") or []:

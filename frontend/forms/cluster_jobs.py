@@ -1,0 +1,67 @@
+"""Submitting a job to a Slurm cluster."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from frontend.forms import Form, RequiredText, choices_set, refuse_readable
+from frontend.forms.inside import whole
+from gpuaas.clusters.job_order import BOUNDS, LABELS, SCRIPT_MOST, USUAL
+
+HELP = {
+    "tasks": "On all nodes together; srun in the script starts as many.",
+    "memory_gib": "Empty: Slurm's share for the GPUs or vCPUs.",
+    "minutes": "After which Slurm ends it. Empty: none.",
+}
+
+
+def _size(name: str) -> forms.IntegerField:
+    least, most = BOUNDS[name]
+    usual = USUAL[name]
+    return whole(
+        LABELS[name], least, most, initial=usual, required=usual is not None, help_text=HELP.get(name, "")
+    )
+
+
+class ClusterJobForm(Form):
+    """partitions: of the cluster. wrong: what the service would refuse, by field."""
+
+    name = RequiredText(
+        "Enter a name.", 300, label="Name", help_text="Lower-case letters, digits and hyphens."
+    )
+    script = RequiredText(
+        "Enter the script.",
+        2 * SCRIPT_MOST,
+        label="Script",
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
+        help_text="Run by bash as your account, unless the first line names another program; without lines of #SBATCH. "
+        "Everybody in the project can read it: enter no passwords.",
+    )
+    partition = forms.ChoiceField(label="Partition")
+    nodes = _size("nodes")
+    tasks = _size("tasks")
+    gpus_per_node = _size("gpus_per_node")
+    cpus_per_task = _size("cpus_per_task")
+    memory_gib = _size("memory_gib")
+    minutes = _size("minutes")
+
+    def __init__(
+        self,
+        *args: Any,
+        partitions: Sequence[tuple[str, str]],
+        wrong: Callable[..., Mapping[str, Sequence[str]]],
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.wrong = wrong
+        choices_set(self, "partition", partitions)
+
+    def clean(self) -> dict[str, Any]:
+        found = super().clean() or {}
+        refuse_readable(self, self.wrong(**found))
+        return found
+
+    def sizes(self) -> list[forms.BoundField]:
+        return [self[name] for name in BOUNDS]

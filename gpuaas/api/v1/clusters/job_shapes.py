@@ -1,0 +1,92 @@
+"""The shapes of jobs on Slurm clusters."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from gpuaas.api.fields import Input, Output, PageQuery, Text, TextOrEmpty, Whole
+from gpuaas.clusters.job_order import BOUNDS, NOT_MOVED, SCRIPT_MOST, USUAL
+from gpuaas.clusters.models import ClusterJob
+from gpuaas.clusters.states import ClusterJobState
+
+
+class ClusterJobQuery(PageQuery):
+    state = serializers.ChoiceField(choices=ClusterJobState.choices, required=False)
+    search = Text(required=False, max_length=40, help_text="Part of the name.")
+
+
+def _size(name: str, words: str) -> Whole:
+    least, most = BOUNDS[name]
+    words = f"{words} Default: {USUAL[name]}." if USUAL[name] is not None else words
+    return Whole(
+        required=False, allow_null=USUAL[name] is None, min_value=least, max_value=most, help_text=words
+    )
+
+
+def _files() -> serializers.ListField:
+    words = f"Must be empty: {NOT_MOVED}."
+    return serializers.ListField(
+        child=serializers.JSONField(), required=False, max_length=20, help_text=words
+    )
+
+
+class ClusterJobInput(Input):
+    name = Text(max_length=40, help_text="Lower-case letters, digits and hyphens.")
+    script = Text(
+        max_length=SCRIPT_MOST,
+        trim_whitespace=False,
+        help_text="What it runs, by bash unless its first line names another program. Without lines of #SBATCH.",
+    )
+    partition = TextOrEmpty(max_length=20, help_text="A pool of the cluster. Default: the first.")
+    nodes = _size("nodes", "Number of nodes.")
+    tasks = _size("tasks", "Number of tasks on all nodes together.")
+    gpus_per_node = _size("gpus_per_node", "GPUs on each node.")
+    cpus_per_task = _size("cpus_per_task", "vCPUs of each task.")
+    memory_gib = _size("memory_gib", "Memory on each node in GiB. Null: Slurm's share for its GPUs or vCPUs.")
+    minutes = _size("minutes", "Time limit, after which Slurm ends it. Null: none.")
+    inputs = _files()
+    outputs = _files()
+
+
+class ClusterJobOutput(Output):
+    id = serializers.UUIDField()
+    name = serializers.CharField()
+    cluster = serializers.UUIDField(source="cluster_id")
+    state = serializers.ChoiceField(
+        choices=ClusterJobState.choices,
+        help_text="queued: the cluster has not confirmed yet that Slurm has it.",
+    )
+    cancelling = serializers.SerializerMethodField(help_text="Whether it is asked to end and has not ended.")
+    slurm_id = serializers.IntegerField(allow_null=True, help_text="Its number in Slurm.")
+    login = serializers.CharField(
+        source="login.name", default="", help_text="As whom it runs on the cluster."
+    )
+    reason = serializers.CharField(
+        allow_blank=True, help_text="While it is pending, Slurm's word for why; afterwards how it ended."
+    )
+    exit_code = serializers.IntegerField(allow_null=True)
+    script = serializers.CharField()
+    partition = serializers.CharField()
+    nodes = serializers.IntegerField()
+    tasks = serializers.IntegerField()
+    gpus_per_node = serializers.IntegerField()
+    cpus_per_task = serializers.IntegerField()
+    memory_gib = serializers.IntegerField(allow_null=True)
+    minutes = serializers.IntegerField(allow_null=True)
+    created_by = serializers.CharField(source="created_by.username")
+    created_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+    def get_cancelling(self, row: ClusterJob) -> bool:
+        return row.is_open and row.cancel_asked_at is not None
+
+
+class ClusterJobLogOutput(Output):
+    text = serializers.CharField(allow_blank=True, help_text="Its last 16 KiB at most.")
+    taken_at = serializers.DateTimeField(
+        source="log_taken_at", allow_null=True, help_text="Null while nothing was taken."
+    )
+
+    def to_representation(self, instance: ClusterJob) -> Any:
+        return super().to_representation({"text": instance.log, "log_taken_at": instance.log_taken_at})

@@ -1,0 +1,81 @@
+"""Jobs on a Slurm cluster: submit, watch, cancel, and read the log."""
+
+import uuid
+
+from django.urls import reverse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from gpuaas.api.idempotency import idempotent
+from gpuaas.api.schema import operation
+from gpuaas.api.v1.clusters.job_shapes import (
+    ClusterJobInput,
+    ClusterJobLogOutput,
+    ClusterJobOutput,
+    ClusterJobQuery,
+)
+from gpuaas.api.v1.clusters.views import ClusterView
+from gpuaas.clusters import services
+from gpuaas.clusters.models import ClusterJob
+from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
+from tenants.roles import Permission
+
+ACCESS = Permission.WORKSPACE_ACCESS
+
+
+class ClusterJobViews(ClusterView):
+    def job(self, permission: Permission = Permission.WORKSPACE_VIEW) -> ClusterJob:
+        key: uuid.UUID = self.kwargs["cluster_job"]
+        return cluster_job_get_of(cluster=self.held(permission), job_id=key)
+
+    def taken(self, row: ClusterJob) -> Response:
+        path = {**self.kwargs, "cluster_job": row.pk}
+        where = reverse("api:cluster-job", kwargs={name: str(each) for name, each in path.items()})
+        return Response(ClusterJobOutput(row).data, status=202, headers={"Location": where})
+
+
+class ClusterJobsView(ClusterJobViews):
+    @operation(
+        "cluster_job_list", "List jobs of a Slurm cluster", rows=ClusterJobOutput, query=ClusterJobQuery
+    )
+    def get(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
+        """Lists jobs that were submitted here, newest first. What people submit on the cluster itself is not among them."""
+        states = [self.params["state"]] if "state" in self.params else None
+        rows = cluster_jobs_of(cluster=self.held(), states=states, search=self.params.get("search", ""))
+        return self.page(rows, ClusterJobOutput, key="-pk")
+
+    @operation(
+        "cluster_job_create",
+        "Submit a job to a Slurm cluster",
+        body=ClusterJobInput,
+        accepted=ClusterJobOutput,
+    )
+    @idempotent
+    def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
+        """The head of the cluster hands it to Slurm within a minute, as your own account there. 409 for a cluster whose head takes no
+        jobs, or does not let you in yet."""
+        found = self.held(ACCESS)
+        row = services.cluster_job_submit(actor=self.actor, cluster=found, given=self.input(ClusterJobInput))
+        return self.taken(row)
+
+
+class ClusterJobView(ClusterJobViews):
+    @operation("cluster_job_get", "Get a job of a Slurm cluster", answer=ClusterJobOutput)
+    def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
+        """As the cluster last reported it, which it does twice a minute."""
+        return Response(ClusterJobOutput(self.job()).data)
+
+
+class ClusterJobCancelView(ClusterJobViews):
+    @operation("cluster_job_cancel", "Cancel a job of a Slurm cluster", accepted=ClusterJobOutput)
+    @idempotent
+    def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
+        """Slurm ends it within a minute. Repeating the request changes nothing; 409 for one that has ended."""
+        return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(ACCESS)))
+
+
+class ClusterJobLogView(ClusterJobViews):
+    @operation("cluster_job_log", "Get the log of a job of a Slurm cluster", answer=ClusterJobLogOutput)
+    def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
+        """The end of what it has written to its standard output and error, which is whole in its owner's home on the cluster."""
+        return Response(ClusterJobLogOutput(self.job(ACCESS)).data)

@@ -1,0 +1,65 @@
+"""Jobs that people submit to a Slurm cluster through the portal."""
+
+from django.db import models
+from django.db.models import Q
+
+from gpuaas.clusters.models.clusters import Cluster
+from gpuaas.clusters.models.logins import ClusterLogin
+from gpuaas.clusters.states import JOB_OPEN, ClusterJobState
+from gpuaas.core.rows import Identified
+from tenants.models import User
+
+
+class ClusterJob(Identified):
+    """Slurm knows it by its comment, which is made of the id. login: as whom it runs; None = the cluster has no logins.
+
+    gpus_per_node, memory_gib: of a node; cpus_per_task: of a task; memory_gib None = Slurm's share. minutes: after which
+    Slurm ends it. offered_at: when it was first in an answer to the head, from which moment it may be in Slurm. seen_at:
+    when Slurm was last known to have it. reason: while it waits Slurm's word for why, afterwards how it ended. log: its end.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="jobs")
+    login = models.ForeignKey(ClusterLogin, on_delete=models.PROTECT, null=True, blank=True, related_name="+")
+    created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=40)
+    script = models.TextField()
+    partition = models.CharField(max_length=20)
+    nodes = models.PositiveIntegerField()
+    tasks = models.PositiveIntegerField()
+    gpus_per_node = models.PositiveIntegerField()
+    cpus_per_task = models.PositiveIntegerField()
+    memory_gib = models.PositiveIntegerField(null=True, blank=True)
+    minutes = models.PositiveIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=16, choices=ClusterJobState, default=ClusterJobState.QUEUED)
+    slurm_id = models.PositiveBigIntegerField(null=True, blank=True)
+    reason = models.CharField(max_length=300, blank=True)
+    exit_code = models.IntegerField(null=True, blank=True)
+    log = models.TextField(blank=True)
+    log_taken_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    offered_at = models.DateTimeField(null=True, blank=True, editable=False)
+    cancel_asked_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=ClusterJobState.values), name="cluster_job_state_known"
+            )
+        ]
+        indexes = [
+            models.Index(fields=["cluster", "-id"], name="cluster_job_idx"),
+            models.Index(
+                fields=["cluster"], condition=Q(state__in=sorted(JOB_OPEN)), name="cluster_job_open_idx"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in JOB_OPEN

@@ -1,0 +1,133 @@
+"""Jobs on a Slurm cluster, by REST: submitted, listed, read, cancelled; and what a head gets and reports of them."""
+
+import json
+from typing import Any
+
+import pytest
+from django.core.cache import cache
+from django.test import Client
+
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.clusters.services import jobs_carry_out
+from gpuaas.clusters.spec import spec_of
+from gpuaas.providers.base import queue_token
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.api.caller import Caller, token_for
+from tests.clusters.slurm_stage import ORDER, by_head, slurm_ready
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
+    cache.clear()
+    return slurm_ready(as_alice, as_olga, project, site)
+
+
+@pytest.fixture
+def path(cluster: Cluster) -> str:
+    return f"/projects/weather-lm/clusters/{cluster.pk}/jobs"
+
+
+def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie: User) -> None:
+    bobs = Caller(bob)
+    made = bobs.post(path, {**ORDER, "minutes": 5, "script": "sleep 600"})
+    assert made.status == 202, made.json
+    found = made.json
+    assert (found["state"], found["script"], found["partition"]) == (
+        "queued",
+        "#!/bin/bash\nsleep 600\n",
+        "gpu",
+    )
+    one = f"{path}/{found['id']}"
+    assert made.headers["Location"] == f"/api/v1{one}"
+    jobs_carry_out()
+    assert bobs.get(one).json["state"] == "running"
+    assert bobs.get(f"{one}/log").json["taken_at"] is not None
+    assert [row["id"] for row in bobs.get(f"{path}?state=running&search=tr").json["results"]] == [found["id"]]
+    assert bobs.get(f"{path}?state=failed").json["results"] == []
+    answer = bobs.post(f"{one}/cancel")
+    assert (answer.status, answer.json["state"], answer.json["cancelling"]) == (202, "running", True)
+    jobs_carry_out()
+    assert bobs.get(one).json["state"] == "cancelled"
+    for call in (
+        Caller(charlie).get(one),
+        Caller(charlie).post(path, ORDER),
+        Caller(charlie).post(f"{one}/cancel"),
+    ):
+        assert call.status == 404
+
+
+def test_a_repeated_request_submits_once(path: str, bob: User) -> None:
+    bobs = Caller(bob)
+    answers = [bobs.post(path, ORDER, idempotency_key="once").json["id"] for _ in range(2)]
+    assert len(set(answers)) == ClusterJob.objects.count() == 1
+
+
+def test_all_that_is_wrong_is_named_at_once(path: str, bob: User) -> None:
+    bobs = Caller(bob)
+    wrong = {"name": "Train", "script": "#SBATCH -N 9", "gpus_per_node": 9, "outputs": [{"url": "s3://a"}]}
+    refused = bobs.post(path, wrong)
+    assert (refused.status, set(refused.error["fields"])) == (
+        400,
+        {"name", "script", "gpus_per_node", "outputs"},
+    )
+    assert "files are not moved" in refused.error["fields"]["outputs"][0]
+
+
+def test_who_may_only_look_reads_no_log(path: str, alice: User, bob: User, project: Project) -> None:
+    made = Caller(bob).post(path, ORDER).json["id"]
+    blind = Caller(token=token_for(alice, project, scopes=["workspace:view"]))
+    assert blind.get(f"{path}/{made}").status == 200
+    assert blind.get(f"{path}/{made}/log").status == 403
+    assert blind.post(path, ORDER).status == 403
+
+
+def test_a_head_gets_what_to_submit_and_reports_how_it_is(path: str, cluster: Cluster, bob: User) -> None:
+    by_head()
+    token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
+
+    def post(*jobs: dict[str, Any]) -> Any:
+        headers, body = {"Authorization": f"Bearer {token}"}, json.dumps({"logins": ["bob"], "jobs": jobs})
+        address = "/api/v1/queue-reports"
+        return Client().post(address, body, content_type="application/json", headers=headers)
+
+    assert post().json()["jobs"] == post().json()["jobs"] == []
+    bobs = Caller(bob)
+    made = bobs.post(path, ORDER).json["id"]
+    (order,) = post().json()["jobs"]
+    since = order.pop("since")
+    assert abs(since - ClusterJob.objects.get().created_at.timestamp()) < 2
+    assert order == {
+        "id": made,
+        "slurm_id": None,
+        "login": "bob",
+        "submit": True,
+        "cancel": False,
+        "name": "train",
+        "script": "#!/bin/bash\necho hello\n",
+        "partition": "gpu",
+        "nodes": 1,
+        "tasks": 1,
+        "gpus_per_node": 2,
+        "cpus_per_task": 1,
+        "memory_gib": None,
+        "minutes": None,
+    }
+    runs = {
+        "id": made,
+        "state": "RUNNING",
+        "slurm_id": 4,
+        "started_at": 1_790_000_000,
+        "log": "\u001b[1mhi\n",
+    }
+    assert post(runs).status_code == 201
+    found = bobs.get(f"{path}/{made}").json
+    assert (found["state"], found["slurm_id"], found["started_at"]) == ("running", 4, "2026-09-21T14:13:20Z")
+    assert bobs.get(f"{path}/{made}/log").json["text"] == "hi\n"
+    long = {**runs, "log": "x" * 20_000}
+    assert post(*[long] * 10).status_code == 201, "a report may be longer than other bodies"
+    assert post({**runs, "log": "x" * 20_001}).status_code == 400
+    assert post({**runs, "state": "x" * 21}).status_code == 400

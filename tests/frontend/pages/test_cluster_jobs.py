@@ -1,0 +1,101 @@
+"""Pages of jobs on a Slurm cluster: its card, the list, the form, and one job; an outsider finds none of them."""
+
+import pytest
+from django.test import Client
+
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.clusters.services import jobs_carry_out
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.clusters.slurm_stage import by_head, slurm_ready, submitted
+from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
+
+pytestmark = pytest.mark.django_db
+FORM = {
+    "name": "train",
+    "script": "echo hello\r\nsleep 600\r\n",
+    "partition": "gpu",
+    "nodes": "1",
+    "tasks": "1",
+    "gpus_per_node": "2",
+    "cpus_per_task": "4",
+    "memory_gib": "",
+    "minutes": "30",
+}
+
+
+@pytest.fixture
+def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
+    return slurm_ready(as_alice, as_olga, project, site)
+
+
+@pytest.fixture
+def at(cluster: Cluster) -> str:
+    return f"/p/weather-lm/clusters/{cluster.pk}/"
+
+
+@pytest.fixture
+def bobs(bob: User) -> Client:
+    return signed_in(bob)
+
+
+def test_a_job_from_the_form_to_its_log(bobs: Client, at: str) -> None:
+    page = words(bobs.get(at))
+    assert "No job of the portal waits or runs here." in page
+    assert f"{at}jobs/new/" in page
+    assert "gpu: 2 GPUs, 32 vCPUs, 360 GiB a node" in words(bobs.get(f"{at}jobs/new/"))
+    answer = bobs.post(f"{at}jobs/new/", FORM)
+    job = ClusterJob.objects.get()
+    assert answer["Location"] == f"{at}jobs/{job.pk}/"
+    assert (job.script, job.memory_gib, job.minutes) == ("#!/bin/bash\necho hello\nsleep 600\n", None, 30)
+    page = words(bobs.get(answer["Location"]))
+    assert "has not confirmed this one yet" in page
+    jobs_carry_out()
+    for address in (at, f"{at}jobs/"):
+        page = words(bobs.get(address))
+        assert "Running" in page
+        assert "train" in page
+    page = words(bobs.get(answer["Location"]))
+    for part in ("Running", "1 node × 2 GPUs", "30 minutes", "echo hello", "Log"):
+        assert part in page
+    bobs.post(f"{answer['Location']}cancel/")
+    assert "Cancelling" in words(bobs.get(answer["Location"]))
+    jobs_carry_out()
+    assert "Cancelled" in words(bobs.get(answer["Location"]))
+
+
+def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:
+    answer = bobs.post(f"{at}jobs/new/", {**FORM, "script": "#SBATCH -N 2", "gpus_per_node": "3"})
+    assert answer.status_code == 422
+    page = words(answer)
+    assert "asks Slurm for something by #SBATCH" in page
+    assert "a worker of gpu has 2, and this asks for 3" in page
+    assert not ClusterJob.objects.exists()
+
+
+def test_a_cluster_that_takes_none_says_why(bobs: Client, at: str, cluster: Cluster) -> None:
+    by_head()
+    Cluster.objects.filter(pk=cluster.pk).update(logins=["bob"])
+    for address in (at, f"{at}jobs/", f"{at}jobs/new/"):
+        assert "was made before the portal could hand jobs to it" in words(bobs.get(address))
+    assert bobs.post(f"{at}jobs/new/", FORM).status_code == 422
+
+
+def test_an_outsider_finds_nothing(charlie: User, at: str, cluster: Cluster, as_bob: Actor) -> None:
+    job, charlies = submitted(as_bob, cluster), signed_in(charlie)
+    for address in ("jobs/", "jobs/new/", f"jobs/{job.pk}/"):
+        assert charlies.get(at + address).status_code == 404
+    assert charlies.post(f"{at}jobs/{job.pk}/cancel/").status_code == 404
+
+
+def test_a_job_is_found_at_its_own_cluster_alone(
+    bobs: Client, at: str, cluster: Cluster, as_bob: Actor
+) -> None:
+    job = submitted(as_bob, cluster)
+    other = Cluster.objects.get(pk=cluster.pk)
+    other.pk, other.name, other._state.adding = job.pk, "other", True
+    other.save()
+    assert bobs.get(f"{at}jobs/{job.pk}/").status_code == 200
+    assert bobs.get(f"/p/weather-lm/clusters/{other.pk}/jobs/{job.pk}/").status_code == 404
