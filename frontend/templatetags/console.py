@@ -38,6 +38,7 @@ register.filter("ago", formats.ago)
 register.filter("plain", components.plain)
 
 Data = dict[str, object]
+PAGE_KEYS = frozenset({"j", "k", "x", "t", "g", "/"})  # src/keyboard.ts
 _ICON = '<svg class="g-icon" {}><use href="{}#{}"></use></svg>'
 
 
@@ -145,6 +146,10 @@ def button(
     blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
     `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
+    if key.lower() in PAGE_KEYS:
+        raise ValueError(
+            f"{key} is a key of every page (frontend/src/keyboard.ts): choose another one for {label}"
+        )
     if dialog := extra.get("data_dialog"):
         href, extra["role"] = f"#{dialog}", "button"
     reason = blocked or disabled
