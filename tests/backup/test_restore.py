@@ -201,9 +201,10 @@ def test_an_archive_that_is_wrong_once_it_is_read_again_counts_as_none(
     def wrong(path: Path) -> Manifest:
         raise Permanent(f"{path} is not what was written")
 
-    with monkeypatch.context() as patched, pytest.raises(Permanent):
+    with monkeypatch.context() as patched:
         patched.setattr(making, "archive_read", wrong)
-        backup_make(folder=folder)
+        with pytest.raises(Permanent, match="not what was written"):
+            backup_make(folder=folder)
     assert not Backup.objects.exists()
     assert [path for path in folder.iterdir() if NAME.fullmatch(path.name)] == []
     assert backup_make(folder=folder).is_dir()
