@@ -371,7 +371,7 @@ def queue_run(
     nodes: str = "",
     partitions: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
-    """What the head tells, by pool, and what it then does to its workers."""
+    """What the head tells, by pool, and what it does to its workers."""
     made = spec(ClusterKind.SLURM)
     etc = installed(guest(made), tmp_path)
     tools = tmp_path / "tools"
