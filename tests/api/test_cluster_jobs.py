@@ -85,19 +85,29 @@ def test_who_may_only_look_reads_no_log(path: str, alice: User, bob: User, proje
     assert blind.post(path, ORDER).status == 403
 
 
-def test_a_head_gets_what_to_submit_and_reports_how_it_is(path: str, cluster: Cluster, bob: User) -> None:
-    by_head()
-    token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
+class Head:
+    def __init__(self, cluster: Cluster) -> None:
+        self._token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
 
-    def post(*jobs: dict[str, Any]) -> Any:
-        headers, body = {"Authorization": f"Bearer {token}"}, json.dumps({"logins": ["bob"], "jobs": jobs})
+    def post(self, *jobs: dict[str, Any]) -> Any:
+        headers = {"Authorization": f"Bearer {self._token}"}
+        body = json.dumps({"logins": ["bob"], "jobs": jobs})
         address = "/api/v1/queue-reports"
         return Client().post(address, body, content_type="application/json", headers=headers)
 
-    assert post().json()["jobs"] == post().json()["jobs"] == []
-    bobs = Caller(bob)
-    made = bobs.post(path, ORDER).json["id"]
-    (order,) = post().json()["jobs"]
+
+@pytest.fixture
+def head(cluster: Cluster) -> Head:
+    """That lets bob in."""
+    by_head()
+    made = Head(cluster)
+    assert made.post().json()["jobs"] == made.post().json()["jobs"] == []
+    return made
+
+
+def test_a_head_gets_what_to_submit(head: Head, path: str, bob: User) -> None:
+    made = Caller(bob).post(path, ORDER).json["id"]
+    (order,) = head.post().json()["jobs"]
     since = order.pop("since")
     assert abs(since - ClusterJob.objects.get().created_at.timestamp()) < 2
     assert order == {
@@ -116,18 +126,18 @@ def test_a_head_gets_what_to_submit_and_reports_how_it_is(path: str, cluster: Cl
         "memory_gib": None,
         "minutes": None,
     }
-    runs = {
-        "id": made,
-        "state": "RUNNING",
-        "slurm_id": 4,
-        "started_at": 1_790_000_000,
-        "log": "\u001b[1mhi\n",
-    }
-    assert post(runs).status_code == 201
+
+
+def test_a_head_reports_how_it_is(head: Head, path: str, bob: User) -> None:
+    bobs = Caller(bob)
+    made = bobs.post(path, ORDER).json["id"]
+    head.post()
+    runs = {"id": made, "state": "RUNNING", "slurm_id": 4, "started_at": 1_790_000_000}
+    assert head.post({**runs, "log": "\u001b[1mhi\n"}).status_code == 201
     found = bobs.get(f"{path}/{made}").json
     assert (found["state"], found["slurm_id"], found["started_at"]) == ("running", 4, "2026-09-21T14:13:20Z")
     assert bobs.get(f"{path}/{made}/log").json["text"] == "hi\n"
     long = {**runs, "log": "x" * 20_000}
-    assert post(*[long] * 10).status_code == 201, "a report may be longer than other bodies"
-    assert post({**runs, "log": "x" * 20_001}).status_code == 400
-    assert post({**runs, "state": "x" * 21}).status_code == 400
+    assert head.post(*[long] * 10).status_code == 201, "a report may be longer than other bodies"
+    assert head.post({**runs, "log": "x" * 20_001}).status_code == 400
+    assert head.post({**runs, "state": "x" * 21}).status_code == 400

@@ -279,9 +279,7 @@ def test_a_reason_of_no_plain_text_is_told_in_words(reason: str, tmp_path: Path)
 
 def test_a_queue_beyond_all_bounds_is_told_up_to_them(tmp_path: Path) -> None:
     """Each task of an array counts; the portal takes numbers up to a million."""
-    line = (
-        "PD                  big                  cpu=1,mem=1G,node=1,billing=1,gres/gpu=400000 Resources\n"
-    )
+    line = "PD big cpu=1,mem=1G,node=1,billing=1,gres/gpu=400000 Resources\n"
     found, _ = queue_run(tmp_path, line * 4, {})
     assert (found["big"]["pending_gpus"], found["big"]["queued"]) == (1_000_000, 4)
 
@@ -371,7 +369,7 @@ def queue_run(
     nodes: str = "",
     partitions: str = "",
 ) -> tuple[dict[str, Any], list[str]]:
-    """What the head tells, by pool, and what it then does to its workers."""
+    """What the head tells, by pool, and what it does to its workers."""
     made = spec(ClusterKind.SLURM)
     etc = installed(guest(made), tmp_path)
     tools = tmp_path / "tools"

@@ -108,7 +108,7 @@ class QueueClaim:
 
 
 def queue_token(seed: str, *, cluster: uuid.UUID) -> str:
-    """It neither allows boot reports nor reads anything."""
+    """It does not allow boot reports, and reads nothing but what the head is to do: logins, and scripts of jobs."""
     return f"gpq1.{cluster.hex}.{_queue_seal(seed, cluster)}"
 
 

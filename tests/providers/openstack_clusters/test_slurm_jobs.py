@@ -14,6 +14,7 @@ import pytest
 
 from gpuaas.providers.openstack.clusters import slurm_jobs
 from gpuaas.providers.openstack.clusters.slurm_jobs import JSON_MOST, LOG_MOST, TOGETHER_MOST
+from tests.clusters.test_queue_reports import queue_run
 
 ID, OTHER = str(uuid.UUID(int=1)), str(uuid.UUID(int=2))
 EVIL = "#!/bin/sh\necho $(touch /pwned) `id` '\"; rm -rf ~\n"
@@ -256,3 +257,14 @@ def test_an_answer_of_an_older_portal_changes_nothing(machine: Machine) -> None:
     for answer in ('{"pools": []}', '{"jobs": null}'):
         assert machine.run("take", answer).returncode == 0
     assert [one["id"] for one in machine.report()] == [ID]
+
+
+@pytest.mark.parametrize("refuses", [":", "if grep --quiet '\"jobs\"'; then exit 22; fi"])
+def test_the_queue_is_reported_though_the_portal_refuses_what_is_of_jobs(
+    tmp_path: Path, refuses: str
+) -> None:
+    (tmp_path / "states").write_text('"jobs": [], ')
+    queue_run(tmp_path, "", {"pools": []}, refuses=refuses)
+    report = json.loads((tmp_path / "told").read_text())
+    assert "pools" in report
+    assert ("jobs" in report) == (refuses == ":")

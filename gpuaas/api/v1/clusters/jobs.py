@@ -20,10 +20,10 @@ from gpuaas.clusters.models import ClusterJob
 from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from tenants.roles import Permission
 
-ACCESS = Permission.WORKSPACE_ACCESS
-
 
 class ClusterJobViews(ClusterView):
+    changes = Permission.WORKSPACE_ACCESS
+
     def job(self, permission: Permission = Permission.WORKSPACE_VIEW) -> ClusterJob:
         key: uuid.UUID = self.kwargs["cluster_job"]
         return cluster_job_get_of(cluster=self.held(permission), job_id=key)
@@ -54,7 +54,7 @@ class ClusterJobsView(ClusterJobViews):
     def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
         """The head of the cluster hands it to Slurm within a minute, as your own account there. 409 for a cluster whose head takes no
         jobs, or does not let you in yet."""
-        found = self.held(ACCESS)
+        found = self.held(self.changes)
         row = services.cluster_job_submit(actor=self.actor, cluster=found, given=self.input(ClusterJobInput))
         return self.taken(row)
 
@@ -71,11 +71,11 @@ class ClusterJobCancelView(ClusterJobViews):
     @idempotent
     def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """Slurm ends it within a minute. Repeating the request changes nothing; 409 for one that has ended."""
-        return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(ACCESS)))
+        return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(self.changes)))
 
 
 class ClusterJobLogView(ClusterJobViews):
     @operation("cluster_job_log", "Get the log of a job of a Slurm cluster", answer=ClusterJobLogOutput)
     def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """The end of what it has written to its standard output and error, which is whole in its owner's home on the cluster."""
-        return Response(ClusterJobLogOutput(self.job(ACCESS)).data)
+        return Response(ClusterJobLogOutput(self.job(self.changes)).data)

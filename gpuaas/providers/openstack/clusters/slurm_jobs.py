@@ -21,8 +21,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-LOGIN_FORM = re.compile(r"[a-z][a-z0-9-]{0,31}")
-NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # a login, or the name of a job
 # bytes of the end of a log; of one as JSON, beyond which a part of it is taken; and of all in a report, which the portal bounds
 LOG_MOST, JSON_MOST, TOGETHER_MOST = 16_384, 24 * 1024, 96 * 1024
 LOGS_SECONDS = 10
@@ -140,7 +139,7 @@ def rank(found: Found) -> tuple[int, bool, bool]:
 
 
 def by_login(orders: Sequence[Order]) -> Iterator[tuple[str, list[Order]]]:
-    fit = [one for one in orders if LOGIN_FORM.fullmatch(one["login"]) and NAME_FORM.fullmatch(one["name"])]
+    fit = [one for one in orders if WORD.fullmatch(one["login"]) and WORD.fullmatch(one["name"])]
     for login, mine in groupby(
         sorted(fit, key=lambda one: str(one["login"])), key=lambda one: str(one["login"])
     ):

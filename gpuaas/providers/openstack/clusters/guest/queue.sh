@@ -1,8 +1,8 @@
 #!/bin/bash
 # Twice a minute, on the head: opens the partitions once the workers have come in. Tells the portal how many GPUs jobs have and wait for
-# in each partition, which is a pool, and which workers run jobs or are unhealthy, what each person has used, how the portal's jobs are, and
-# who is let in. Then lets in and shuts out as the answer says, submits and cancels jobs, drains the workers that are to go, and forgets those
-# that are gone.
+# in each partition, which is a pool, and which workers run jobs or are unhealthy, what each person has used, how the portal's jobs are,
+# and who is let in. Then lets in and shuts out as the answer says, submits and cancels jobs, drains the workers that are to go, and
+# forgets those that are gone.
 set -euo pipefail
 etc=${GPUAAS_ETC:-/etc/gpuaas}
 . "$etc/node.env"
