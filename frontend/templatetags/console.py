@@ -126,6 +126,11 @@ def live(push: bool = False) -> SafeString:
     return format_html(shown, css)
 
 
+def key_check(key: str) -> None:
+    if key.lower() in PAGE_KEYS:
+        raise ValueError(f"{key} is a key of every page (frontend/src/keyboard.ts): choose another one")
+
+
 @register.inclusion_tag("components/button.html")
 def button(
     label: str,
@@ -146,10 +151,7 @@ def button(
     blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
     `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
-    if key.lower() in PAGE_KEYS:
-        raise ValueError(
-            f"{key} is a key of every page (frontend/src/keyboard.ts): choose another one for {label}"
-        )
+    key_check(key)
     if dialog := extra.get("data_dialog"):
         href, extra["role"] = f"#{dialog}", "button"
     reason = blocked or disabled

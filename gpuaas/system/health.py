@@ -227,8 +227,9 @@ def _heard(site: Site, now: datetime) -> bool:
 
 def sites_part() -> Part:
     rows = Site.objects.filter(enabled=True, removed_at__isnull=True)
+    known = list(rows.values_list("slug", "conditions"))
     away, refused = (
-        list(rows.filter(**{f"conditions__{kind}__status": "False"}).values_list("slug", flat=True))
+        [slug for slug, conditions in known if conditions.get(kind, {}).get("status") == "False"]
         for kind in (REACHABLE, AUTHORIZED)
     )
     found = [f"{_count(len(away), 'site does', 'sites do')} not answer: {_names(away)}."] if away else []

@@ -241,7 +241,7 @@ def test_the_billing_role_is_not_told_that_nothing_runs(
 def test_a_total_stands_below_all_of_a_list_alone(
     alice_at: Client, workspace: Workspace, priced: None
 ) -> None:
-    url = reverse("frontend:organization", args=["climate"])
+    url = reverse("frontend:projects", args=["climate"])
     assert "Total" in words(alice_at.get(url))
     assert "Total" not in words(alice_at.get(f"{url}?q=weather"))
 
