@@ -24,7 +24,7 @@ from billing.models import (
     UsageWriteOff,
 )
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site, StorageClass
-from gpuaas.clusters.models import Cluster, ScalingPolicy, WarmPool
+from gpuaas.clusters.models import Cluster, ClusterJob, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.services import kind_version_add
@@ -320,6 +320,7 @@ def paths() -> dict[str, str]:
         "cluster": Cluster.objects.earliest("pk").pk,
         "template": "t-001",
         "policy": ScalingPolicy.objects.order_by("pk")[0].pk,
+        "cluster_job": ClusterJob.objects.earliest("pk").pk,
         "warm_pool": WarmPool.objects.order_by("pk")[0].pk,
     }
     known = set(lists())
