@@ -123,22 +123,32 @@ def file_write(
     words = (found.folder, found.name, str(len(content)), part, "1" if overwrite else "")
     if len(content) > FILE_MOST:
         raise Conflict(f"a file of more than {FILE_MOST >> 20} MiB is copied by scp")
-    _asked(actor, environment, FileVerb.WRITE, words, given=content)
+    _done(actor, environment, FileVerb.WRITE, words, given=content)
     after = {"path": str(found), "bytes": len(content), "overwrite": overwrite}
     ENVIRONMENT.audit(environment, actor, "file_upload", after=after)
 
 
 def folder_make(*, actor: Actor, environment: Environment, path: str) -> None:
     found = file_path_read(path, new=True)
-    _asked(actor, environment, FileVerb.FOLDER, (found.folder, found.name))
+    _done(actor, environment, FileVerb.FOLDER, (found.folder, found.name))
     ENVIRONMENT.audit(environment, actor, "folder_create", after={"path": str(found)})
 
 
 def file_remove(*, actor: Actor, environment: Environment, path: str) -> None:
     """A file, a link, or a folder in which nothing is."""
     found = file_path_read(path)
-    _asked(actor, environment, FileVerb.REMOVE, (found.folder, found.name))
+    _done(actor, environment, FileVerb.REMOVE, (found.folder, found.name))
     ENVIRONMENT.audit(environment, actor, "file_remove", before={"path": str(found)})
+
+
+def _done(
+    actor: Actor, environment: Environment, verb: FileVerb, words: tuple[str, ...], *, given: bytes = b""
+) -> None:
+    _, cut = _asked(actor, environment, verb, words, given=given, most=ERRORS_MOST)
+    if cut:
+        raise Conflict(
+            "the environment answers what it was not asked, so it is not known whether it was done"
+        )
 
 
 def _asked(
@@ -148,7 +158,7 @@ def _asked(
     words: tuple[str, ...],
     *,
     given: bytes = b"",
-    most: int = 0,
+    most: int,
 ) -> tuple[bytes, bool]:
     """What the program wrote, and whether that was cut."""
     shell_require(actor, environment)
