@@ -3,17 +3,18 @@
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
 from frontend.forms.environments import FolderForm, UploadForm
-from frontend.frame import done, refusals_on
+from frontend.frame import done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.core.streams import attached
 from gpuaas.environments.home import Path, path_read
 from gpuaas.environments.models import Environment
@@ -103,8 +104,11 @@ def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 @environment_action(ACCESS)
 def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = path_read(_path(request))
-    files.file_remove(actor=here.actor, environment=row, path=str(path))
-    return done(request, f"{path.name} removed.", _url(row, "files", str(Path(path.parts[:-1]))))
+    around = _url(row, "files", str(Path(path.parts[:-1])))
+    with refusals_shown(request, Conflict, NotFound):
+        files.file_remove(actor=here.actor, environment=row, path=str(path))
+        return done(request, f"{path.name} removed.", around)
+    return redirect(around)
 
 
 def _path(request: HttpRequest) -> str:

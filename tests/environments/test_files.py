@@ -93,7 +93,7 @@ def test_who_may_enter_it_may(as_alice: Actor, lab: Environment, bob: User, char
 def test_it_has_to_run(as_alice: Actor, lab: Environment) -> None:
     given: dict[str, Any] = {"actor": as_alice, "environment": lab}
     SandboxPod.objects.all().delete()
-    with pytest.raises(Conflict, match="does not run any more"):
+    with pytest.raises(Conflict, match="cannot be asked now"):
         files.folder_list(**given)
     environment_stop(**given)
     for _ in range(2):

@@ -177,7 +177,7 @@ def _asked(
         except _Full:
             return bytes(streams.output), True
         except NotFound as error:
-            raise Conflict(f"the environment does not run any more: {error.message}") from error
+            raise Conflict(f"the environment cannot be asked now: {error.message}") from error
     end_require(code, streams.errors)
     return bytes(streams.output), False
 

@@ -1,8 +1,9 @@
 """The page of an environment's files."""
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.files.uploadedfile import SimpleUploadedFile
-from django.test import Client
+from django.test import AsyncClient, Client
 
 from gpuaas.environments.home import FILE_MOST
 from gpuaas.environments.models import Environment
@@ -53,13 +54,24 @@ def test_up_and_down(alice_at: Client, lab: Environment, project: Project) -> No
     assert (found.content, found["X-Content-Type-Options"]) == (b"two", "nosniff")
     assert found["Content-Disposition"] == 'attachment; filename="notes.txt"'
     remove = f"{at('environment_file_remove', project, lab.pk)}?path=my+data"
-    full = alice_at.post(remove, HTTP_REFERER=f"http://testserver{page}")
-    assert full.status_code == 302
+    full = alice_at.post(remove)
+    assert (full.status_code, full["Location"]) == (302, page)
     assert "not empty" in words(alice_at.get(page))
     gone = alice_at.post(f"{remove}%2Fnotes.txt")
     assert (gone.status_code, gone["Location"]) == (302, inside)
     assert alice_at.post(remove).status_code == 302
     assert not SandboxFile.objects.exists()
+
+
+def test_behind_asgi(alice: User, lab: Environment, project: Project) -> None:
+    """As it is served: the program's socket is on the loop, and the request waits in its thread."""
+    client = AsyncClient()
+    client.force_login(alice)
+    page, upload = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_upload"))
+    assert async_to_sync(client.post)(upload, {"file": named(b"one")}).status_code == 302
+    assert "notes.txt" in async_to_sync(client.get)(page).content.decode()
+    file = async_to_sync(client.get)(at("environment_file", project, lab.pk), {"path": "notes.txt"})
+    assert (file.status_code, file.content) == (200, b"one")
 
 
 def test_a_name_is_text(alice_at: Client, lab: Environment, project: Project) -> None:

@@ -144,6 +144,10 @@ SHAPES = (
 )
 
 
+# what an address has to be asked with
+ASKED = {"environment_file": "?path=notes.txt"}
+
+
 def row_of(workspace: Workspace) -> Environment:
     return Environment.objects.filter(name="lab").first() or row_in(workspace, state="requested")
 
@@ -181,7 +185,9 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         invoice_make(workspace.project)
     for wanted in SHAPES:
         try:
-            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
+            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted}) + ASKED.get(
+                name, ""
+            )
         except Exception:  # noqa: BLE001  Django says NoReverseMatch for each shape that is not this one
             continue
     raise AssertionError(name)

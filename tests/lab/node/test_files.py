@@ -53,7 +53,7 @@ def test_files_in_a_pod_that_runs(
     many(given, place, pod)
     broken(unused, place, pod)
     place.empty()
-    with pytest.raises(Conflict, match="does not run any more"):
+    with pytest.raises(Conflict, match="cannot be asked now"):
         files.folder_list(**given)
 
 
