@@ -214,4 +214,4 @@ def end_require(code: int, errors: bytes) -> None:
 
 def _words(errors: bytes) -> str:
     text = errors.decode(errors="replace").strip()[-200:]
-    return "".join(each if each.isprintable() else " " for each in text)
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())

@@ -63,6 +63,7 @@ def test_up_and_down(alice_at: Client, lab: Environment, project: Project) -> No
     assert not SandboxFile.objects.exists()
 
 
+@pytest.mark.django_db(transaction=True)
 def test_behind_asgi(alice: User, lab: Environment, project: Project) -> None:
     """As it is served: the program's socket is on the loop, and the request waits in its thread."""
     client = AsyncClient()
