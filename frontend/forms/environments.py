@@ -11,6 +11,7 @@ from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.core.schema_form import document_of, fields_of
 from gpuaas.environments.definition import IDLE_MOST, Definition
+from gpuaas.environments.home import FILE_MOST
 from gpuaas.environments.models import Environment
 from gpuaas.environments.selectors import hours_words
 from gpuaas.environments.states import Access
@@ -66,6 +67,25 @@ class AccessForm(Form):
 
 class KeyForm(Form):
     name = RequiredText("Enter a name.", 100, label="Name", help_text="To help you recognize it.")
+
+
+class UploadForm(Form):
+    file = forms.FileField(
+        label="File",
+        allow_empty_file=True,
+        help_text=f"At most {FILE_MOST >> 20} MiB. Copy larger ones, and folders, by scp.",
+    )
+    overwrite = forms.BooleanField(label="Replace a file of this name", required=False)
+
+    def clean_file(self) -> Any:
+        file = self.cleaned_data["file"]
+        if file.size > FILE_MOST:
+            raise forms.ValidationError(f"It has more than {FILE_MOST >> 20} MiB. Copy it by scp.")
+        return file
+
+
+class FolderForm(Form):
+    name = RequiredText("Enter a name.", 255, label="Name")
 
 
 class KeepForm(Form):

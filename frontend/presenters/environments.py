@@ -30,7 +30,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
 NOT_NOW = "It cannot be {verb} while it is {word}."
-DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "clone", "delete", "log")
+DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "files", "clone", "delete", "log")
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,7 @@ class Page:
     way: Way | None
     address: str
     ssh: SshWay | None
+    files: bool
     facts: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     log: EnvironmentLog | None
@@ -126,6 +127,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         way=_way(row) if opens and not enters else None,
         address=address if opens else "",
         ssh=ssh,
+        files=opens and (row.access != Access.PRIVATE or here.actor.owns(row.created_by_id)),
         facts=_facts(row),
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first() if may.read else None,

@@ -192,6 +192,11 @@ NEEDS: Mapping[str, Need] = {
     "environment_key_revoke": ENTER,
     "environment_clone": ENTER,
     "environment_operations": SEE,
+    "environment_file_list": ENTER,
+    "environment_folder_create": ENTER,
+    "environment_file_delete": ENTER,
+    "environment_file_get": ENTER,
+    "environment_file_put": ENTER,
     "environment_log": ENTER,
     "environment_log_fetch": ENTER,
     # -- jobs

@@ -76,6 +76,7 @@ FILES: dict[str, tuple[str, Any]] = {
     "csv": ("text/csv", OpenApiTypes.STR),
     "pdf": ("application/pdf", OpenApiTypes.BINARY),
     "yaml": ("application/yaml", OpenApiTypes.OBJECT),
+    "any": ("application/octet-stream", OpenApiTypes.BINARY),
     "parquet": ("application/vnd.apache.parquet", OpenApiTypes.BINARY),
 }
 IF_MATCH = OpenApiParameter(
@@ -105,12 +106,14 @@ def operation(
     also: tuple[int, ...] = (),
     versioned: bool = False,
     file: str = "",
+    sends: str = "",
     examples: tuple[OpenApiExample, ...] = (),
 ) -> Callable[[Handler], Handler]:
     """`answer` (200), `created` (201), `accepted` (202) or a page of `rows`: what is sent back. None of them: 204.
 
     The view refuses query parameters that `query` does not name. `also` lists statuses beyond those of every
-    operation. `versioned`: a change that honors If-Match. `file`: one of FILES, sent in place of JSON.
+    operation. `versioned`: a change that honors If-Match. `file`: one of FILES, sent in place of JSON; `sends`:
+    one that is taken.
     """
     asked = query or (PageQuery if rows else NoQuery)
     sent = page_of(rows) if rows else answer or created or accepted
@@ -122,7 +125,7 @@ def operation(
             operation_id=operation_id,
             summary=summary,
             **_described(handler, operation_id),
-            request=body,
+            request=dict([FILES[sends]]) if sends else body,
             responses=_responses(status, FILES.get(file), sent, refusals | set(also)),
             parameters=parameters,
             examples=[*examples, *((QUOTA_EXAMPLE,) if body else ())],

@@ -62,7 +62,7 @@ from tests.billing.stage import (
 )
 from tests.clusters.host_stage import host_at
 from tests.environments.stage import DOCUMENT as NOTEBOOK
-from tests.environments.stage import kind, row_in
+from tests.environments.stage import at_site, kind, row_in
 from tests.factories.billing import invoice_make
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, GpuTypeFactory, SiteFactory
 from tests.factories.tenants import (
@@ -79,7 +79,7 @@ pytestmark = pytest.mark.django_db
 BASELINE = Path(__file__).with_name("query_counts.json")
 SINGLE = {"me", "usage-totals", "workspace-sign-in-kubeconfig"}  # lists inside, but computed ones; no page
 SINGLE |= {"key", "platform-cluster-template-organization"}  # one row without anything below it
-FILES = ("statement", "costs", "focus", "invoice-csv", "intervals-csv", "invoice-pdf")
+FILES = ("statement", "costs", "focus", "invoice-csv", "intervals-csv", "invoice-pdf", "file-content")
 MONEY = {name for name in (each.name for each in addresses()) if any(word in name for word in FILES)}
 
 
@@ -245,7 +245,7 @@ class World:
 
     def _environment(self, first: Workspace, n: int) -> None:
         now = clock.now()
-        row_in(first, f"e-{n:03}")
+        at_site(row_in(first, f"e-{n:03}"), *(f"{number}.txt" for number in range(n)))
         more = {"kind": "restart", "requested_by": "alice", "requested_at": now, "finished_at": now}
         operation = Environment.objects.earliest("pk").operations.create(**more)
         operation.steps.create(position=0, key="stop", label="End what runs of it")

@@ -194,6 +194,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("platform-pool-reservation-end", "POST"): {},
 }
 QUERIES = {"usage-totals": "?starts_at=2026-11-01T00:00:00Z&ends_at=2026-12-01T00:00:00Z"}
+QUERIES |= {"environment-files": "?path=mine", "environment-file-content": "?path=mine.txt"}
 CASES = [
     (f"{method} {address.name}", (address, method)) for address in addresses() for method in address.methods
 ]

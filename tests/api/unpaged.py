@@ -34,6 +34,7 @@ UNPAGED = {
     "environment",
     "environment-key",
     "environment-log",
+    "environment-files",
     "job",
     "job-file",
     "job-log",

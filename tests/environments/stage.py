@@ -20,7 +20,7 @@ from gpuaas.environments.services import environment_create, kind_create
 from gpuaas.environments.use import use_look
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.fleet import fleet_seed
-from gpuaas.providers.sandbox.models import SandboxClaim, SandboxPod
+from gpuaas.providers.sandbox.models import SandboxClaim, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tests.workspaces import stage
@@ -62,6 +62,8 @@ BODIES: dict[tuple[str, str], Any] = {
     ("environment-keys", "POST"): {"name": "mine"},
     ("environment-clone", "POST"): {"name": "mine"},
     ("environment-log", "POST"): {},
+    ("environment-files", "PUT"): None,
+    ("environment-file-content", "PUT"): b"mine",
     ("platform-environment-kinds", "POST"): {"slug": "mine", "name": "Mine", "document": DOCUMENT},
     ("platform-environment-kind", "PATCH"): {"state": "retired"},
     ("platform-environment-kind-versions", "POST"): {"document": DOCUMENT},
@@ -71,6 +73,7 @@ BODIES: dict[tuple[str, str], Any] = {
 def named(workspace: Workspace) -> dict[str, Any]:
     """What addresses name."""
     row = row_in(workspace)
+    at_site(row, "mine/", "mine.txt")
     return {"environment": row.pk, "kind": "notebook", "door_key": row.keys.get().pk}
 
 
@@ -101,6 +104,22 @@ def row_in(workspace: Workspace, name: str = "lab", **changes: Any) -> Environme
     )
     EnvironmentLog.objects.create(environment=row, text="listening", taken_at=moment)
     return row
+
+
+def at_site(row: Environment, *names: str) -> None:
+    """So that it runs at the simulated site, whatever its workspace does there; with files of those names in its home,
+    and folders, whose names end with a slash."""
+    moment, site = now(), SandboxSite.objects.get_or_create(pk=row.site_id)[0]
+    room, _ = SandboxNamespace.objects.get_or_create(
+        site=site, name=row.workspace.external_name, defaults={"owner": row.workspace_id}
+    )
+    room.pods.create(
+        site=site, name=row.external_name, created_at=moment, scheduled_at=moment - timedelta(minutes=1)
+    )
+    claim = room.claims.create(name=row.external_name, gib=1, storage_class="fast", created_at=moment)
+    for number, name in enumerate(names, start=1):
+        about = {"is_folder": name.endswith("/"), "changed_at": moment - timedelta(days=number)}
+        claim.files.create(path=name.removesuffix("/"), content=b"x" * number, **about)
 
 
 def run_now(row: Environment) -> Environment:

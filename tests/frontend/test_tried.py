@@ -17,6 +17,7 @@ CONFIRMED = "the name that confirms it is compared by a script; the browser asks
 CHOSEN = "nothing is typed: one of a few is chosen"
 FREE = "it may be empty and holds any text"
 EFFECT = "its own effect or row is fetched while it is typed, and refuses beside the field"
+SITE = "only the site knows what is there, and a try asks no site"
 UNTRIED = {
     "account/login.html": SECRET,
     "account/password_reset.html": STRANGERS,
@@ -25,6 +26,7 @@ UNTRIED = {
     "components/confirm.html": CONFIRMED,
     "environments/_live.html": CHOSEN,
     "environments/access.html": CHOSEN,
+    "environments/files.html": SITE,
     "machines/machine.html": CHOSEN,
     "operator/_draft_row.html": EFFECT,
     "operator/close_confirm.html": BROWSER,

@@ -35,6 +35,11 @@ def open_require(actor: Actor, row: Environment) -> None:
     """By its policy, for a person. An outsider gets NotFound."""
     if row.access == Access.ORGANIZATION and is_of_organization(actor, row):
         return
+    shell_require(actor, row)
+
+
+def shell_require(actor: Actor, row: Environment) -> None:
+    """For who may enter it, as by SSH: guests of the organization may not. An outsider gets NotFound."""
     permit(actor, row)
     _own_require(actor, row)
 

@@ -71,6 +71,7 @@ from gpuaas.providers.base.environments import (
     Size,
     Streams,
 )
+from gpuaas.providers.base.homes import FileEnd, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
@@ -187,6 +188,8 @@ __all__ = [
     "EnvironmentCapability",
     "EnvironmentSpec",
     "Environments",
+    "FileEnd",
+    "FileVerb",
     "FlavorAmount",
     "ForeignWorkspace",
     "GpuAmount",

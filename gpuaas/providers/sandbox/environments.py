@@ -18,7 +18,7 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.sandbox import inside, rooms, shell
+from gpuaas.providers.sandbox import homes, inside, rooms, shell
 from gpuaas.providers.sandbox.claims import claim_admit, claim_end
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
@@ -73,6 +73,9 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def run(self, spec: EnvironmentSpec, command: Sequence[str], *, terminal: bool) -> Run:
         with self._running(spec) as (_, pod):
             node = pod.node_name
+            claim = pod.namespace.claims.filter(name=spec.name).first()
+        if claim is not None and homes.is_asked(command) and not terminal:
+            return partial(homes.run, claim, tuple(command))
         return partial(shell.run, f"{spec.name} on {node}", tuple(command), terminal=terminal)
 
     @contextmanager

@@ -241,6 +241,23 @@ class SandboxClaim(models.Model):
         return {"storage": self.gib, storage_key(self.storage_class): self.gib}
 
 
+class SandboxFile(models.Model):
+    """A file or a folder on a claim. path: from its root, without a slash at either end."""
+
+    claim = models.ForeignKey(SandboxClaim, on_delete=models.CASCADE, related_name="files")
+    path = models.CharField(max_length=1024)
+    is_folder = models.BooleanField(default=False)
+    content = models.BinaryField(default=bytes)
+    changed_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["path"]
+        constraints = [models.UniqueConstraint(fields=["claim", "path"], name="sandbox_file_once")]
+
+    def __str__(self) -> str:
+        return self.path
+
+
 class SandboxMachine(models.Model):
     """A machine of a simulated cloud: it holds its devices as the pod `pod_name`, which it has unless it is shelved.
 

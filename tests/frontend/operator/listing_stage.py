@@ -155,7 +155,7 @@ def devices_at(workspace: Workspace) -> None:
 
 
 def environments_of(workspace: Workspace) -> dict[str, str]:
-    """And two kinds of them, one of two versions; one has two keys; and jobs, of which the one returned has two tasks."""
+    """And two kinds of them, one of two versions; one has two keys and two files; and jobs, of which the one returned has two tasks."""
     environments.kind("editor")
     kind_version_add(actor=SYSTEM, kind=environments.kind(), document=environments.DOCUMENT)
     for name in ("alpha", "beta"):
@@ -164,6 +164,7 @@ def environments_of(workspace: Workspace) -> dict[str, str]:
         jobs.credential_in(workspace, name)
         jobs.template_in(workspace, name)
     opened, made = environments.row_in(workspace, "gamma"), {"created_by": workspace.created_by}
+    environments.at_site(opened, "alpha.txt", "beta.txt")
     opened.keys.create(name="alpha", prefix="alpha", secret_hash="a", created_at=clock.now(), **made)
     job = jobs.row_in(workspace, "gamma", tasks=2, observed={"running": "0"})
     return {"environment": str(opened.pk), "job": str(job.pk)}

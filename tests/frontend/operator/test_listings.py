@@ -49,6 +49,7 @@ LISTS = {
     "/p/weather-lm/volumes/": 1,
     "/p/weather-lm/environments/": 1,
     "/p/weather-lm/environments/{environment}/access/": 1,
+    "/p/weather-lm/environments/{environment}/files/": 1,
     "/p/weather-lm/jobs/": 1,
     "/p/weather-lm/jobs/{job}/": 1,
     "/p/weather-lm/jobs/templates/": 1,

@@ -78,6 +78,9 @@ POSTED = frozenset(
         "environment_access_set",
         "environment_keys",
         "environment_key_revoke",
+        "environment_file_upload",
+        "environment_folder_new",
+        "environment_file_remove",
         "environment_delete",
         "environment_log",
         "job_cancel",
@@ -143,6 +146,10 @@ SHAPES = (
 )
 
 
+# what an address has to be asked with
+ASKED = {"environment_file": "?path=notes.txt"}
+
+
 def row_of(workspace: Workspace) -> Environment:
     return Environment.objects.filter(name="lab").first() or row_in(workspace, state="requested")
 
@@ -180,7 +187,9 @@ def address(name: str, workspace: Workspace, user: User) -> str:
         invoice_make(workspace.project)
     for wanted in SHAPES:
         try:
-            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
+            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted}) + ASKED.get(
+                name, ""
+            )
         except Exception:  # noqa: BLE001  Django says NoReverseMatch for each shape that is not this one
             continue
     raise AssertionError(name)

@@ -1,6 +1,6 @@
 """Addresses of environments."""
 
-from gpuaas.api.v1.environments import platform, views
+from gpuaas.api.v1.environments import files, platform, views
 from gpuaas.api.v1.paths import PROJECT, tagged
 
 ENVIRONMENT = f"{PROJECT}/environments/<uuid:environment>"
@@ -19,6 +19,8 @@ environment_urls = tagged(
     (f"{ENVIRONMENT}/keys", views.EnvironmentKeysView, "environment-keys"),
     (f"{ENVIRONMENT}/keys/<uuid:door_key>", views.EnvironmentKeyView, "environment-key"),
     (f"{ENVIRONMENT}/operations", views.EnvironmentOperationsView, "environment-operations"),
+    (f"{ENVIRONMENT}/files", files.FilesView, "environment-files"),
+    (f"{ENVIRONMENT}/files/content", files.FileContentView, "environment-file-content"),
     (f"{ENVIRONMENT}/log", views.EnvironmentLogView, "environment-log"),
 )
 

@@ -1,0 +1,130 @@
+"""Small files in the home of an environment: its folders, what is downloaded and uploaded, and what is made and removed."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from frontend.forms.environments import FolderForm, UploadForm
+from frontend.frame import done, refusals_on, refusals_shown
+from frontend.lists import Column, Listing, find, list_page
+from frontend.nav import Crumb
+from frontend.place import ProjectPlace
+from frontend.presenters import held
+from frontend.views.environments import ACCESS, environment_action, environment_page, trail
+from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.streams import attached
+from gpuaas.environments.home import Path, path_read
+from gpuaas.environments.models import Environment
+from gpuaas.environments.services import files
+
+FILES = Listing(
+    "files",
+    columns=(
+        Column("name", "Name", "name", "entry.name"),
+        Column("size", "Size", "size", "entry.size", numeric=True),
+        Column("changed_at", "Changed", "changed_at", "entry.changed_at"),
+        Column("remove", "Actions", value=None, quiet=True),
+    ),
+    filters=(find("Find in this folder", "Name"),),
+)
+
+
+def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponseBase:
+    """The site is asked; what it refuses is a page of its own."""
+    path = _path(request)
+    found = files.folder_list(actor=here.actor, environment=row, path=path)
+    at = path_read(path)
+    inside = f"{at}/" if at.parts else ""
+    shown = FILES.of(
+        request,
+        found.entries,
+        lambda rows: [{"entry": each, **_urls(row, f"{inside}{each.name}")} for each in rows],
+        page_url=_url(row, "files"),
+    )
+    context = {
+        "environment": row,
+        "folder": found,
+        "ways": [
+            (part, _url(row, "files", str(Path(at.parts[:end])))) for end, part in enumerate(at.parts, 1)
+        ],
+        "home_url": _url(row, "files"),
+        "upload_url": _url(row, "file_upload", path),
+        "folder_url": _url(row, "folder_new", path),
+        "upload_form": UploadForm(auto_id="upload_%s"),
+        "folder_form": FolderForm(auto_id="folder_%s"),
+        "crumbs": trail(here, Crumb(row.name, held.url_of(row)), Crumb("Files")),
+        **more,
+    }
+    return list_page(request, "environments/files.html", shown, context)
+
+
+show = environment_page(ACCESS)(_draw)
+
+
+@environment_page(ACCESS)
+def download(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    path = _path(request)
+    content = files.file_read(actor=here.actor, environment=row, path=path)
+    return attached(content, name=path_read(path).name)
+
+
+@environment_action(ACCESS)
+def upload(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
+    form = UploadForm(request.POST, request.FILES, auto_id="upload_%s")
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict, fields={"path": "file"}, default="file"):
+            file = form.cleaned_data["file"]
+            files.file_write(
+                actor=here.actor,
+                environment=row,
+                path=_inside(request, file.name),
+                content=file.read(),
+                overwrite=form.cleaned_data["overwrite"],
+            )
+            return done(request, f"{file.name} uploaded.", _url(row, "files", _path(request)))
+    return _draw(request, here, row, upload_form=form)
+
+
+@environment_action(ACCESS)
+def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
+    form = FolderForm(request.POST, auto_id="folder_%s")
+    if form.is_valid():
+        with refusals_on(form, Invalid, Conflict, fields={"path": "name"}, default="name"):
+            name = form.cleaned_data["name"]
+            if "/" in name:
+                raise Invalid.field("path", "a name has no slash: make one folder in the other")
+            files.folder_make(actor=here.actor, environment=row, path=_inside(request, name))
+            return done(request, f"Folder {name} created.", _url(row, "files", _path(request)))
+    return _draw(request, here, row, folder_form=form)
+
+
+@environment_action(ACCESS)
+def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    path = path_read(_path(request))
+    around = _url(row, "files", str(Path(path.parts[:-1])))
+    with refusals_shown(request, Conflict, NotFound):
+        files.file_remove(actor=here.actor, environment=row, path=str(path))
+        return done(request, f"{path.name} removed.", around)
+    return redirect(around)
+
+
+def _path(request: HttpRequest) -> str:
+    return request.GET.get("path", "")
+
+
+def _inside(request: HttpRequest, name: str) -> str:
+    at = _path(request)
+    return f"{at}/{name}" if at else name
+
+
+def _urls(row: Environment, path: str) -> dict[str, str]:
+    names = {"folder_url": "files", "file_url": "file", "remove_url": "file_remove"}
+    return {key: _url(row, name, path) for key, name in names.items()}
+
+
+def _url(row: Environment, name: str, path: str = "") -> str:
+    url = reverse(f"frontend:environment_{name}", args=[row.project.slug, row.pk])
+    return f"{url}?{urlencode({'path': path})}" if path else url

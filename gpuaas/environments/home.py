@@ -1,0 +1,217 @@
+"""Files in the home of an environment: which paths may be asked for, the scripts that do it in the pod, and what those answer.
+
+Paths are words of a script, never a part of it. The folder is entered first, so that what it leads to is known after all links, and
+the name is used from there.
+"""
+
+import re
+import stat
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
+from gpuaas.providers.base import FileEnd, FileVerb
+
+PATH_MOST, NAME_MOST = 1024, 255  # bytes
+FILE_MOST: Final = 1 << 24
+ENTRIES_MOST, LISTED_MOST = 1000, 1 << 18  # entries; bytes of what is said about them
+
+# $1: home, $2: verb, $3: folder, $4: name. The dot keeps new lines at the end of a name, which a shell would cut off
+START: Final = f"""export LC_ALL=C; cd -P -- "$1" 2>/dev/null || exit {FileEnd.MISSING}
+root=$(pwd -P; echo .); root=${{root%??}}
+if [ ! -d "./$3" ]; then [ -e "./$3" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
+cd -P -- "./$3" 2>/dev/null || exit {FileEnd.DENIED}
+here=$(pwd -P; echo .); here=${{here%??}}
+case "$here/" in "${{root%/}}/"*) ;; *) exit {FileEnd.OUTSIDE};; esac
+it="./$4"
+"""
+# no name has a slash, so the one in front of each record begins no line of a name; L: what a link leads to
+LOOK: Final = "%f %s %Y %n"
+SCRIPTS: Final = {
+    FileVerb.LIST: f"""[ -r . ] || exit {FileEnd.DENIED}
+find . -mindepth 1 -maxdepth 1 -exec stat -c '/ {LOOK}' {{}} +
+find . -mindepth 1 -maxdepth 1 -type l -exec stat -L -c '/L {LOOK}' {{}} + 2>/dev/null
+exit 0""",
+    # $5: bytes, at most
+    FileVerb.READ: f"""[ -e "$it" ] || exit {FileEnd.MISSING}
+[ -f "$it" ] || exit {FileEnd.NO_FILE}
+if [ -L "$it" ]; then
+real=$(readlink -f -- "$it"; echo .); real=${{real%??}}
+case "$real" in "${{root%/}}/"*) ;; *) exit {FileEnd.OUTSIDE};; esac
+fi
+[ -r "$it" ] || exit {FileEnd.DENIED}
+[ "$(stat -L -c %s -- "$it")" -le "$5" ] || exit {FileEnd.LARGE}
+cat -- "$it"; exit""",
+    # $5: bytes that are sent, $6: another name until all of them are there, $7: not empty where a file may be replaced.
+    # `head` needs no end of its input, which a program does not learn of before Kubernetes 1.30
+    FileVerb.WRITE: f"""look() {{
+[ ! -L "$it" ] || exit {FileEnd.LINK}
+[ -e "$it" ] || return 0
+[ -f "$it" ] || exit {FileEnd.NO_FILE}
+[ -n "$1" ] || exit {FileEnd.THERE}
+}}
+look "$7"
+part="./$6"; trap 'rm -f -- "$part"' EXIT; trap 'exit 1' HUP INT TERM PIPE
+set -C; head -c "$5" > "$part" || exit 1
+[ "$(stat -c %s -- "$part")" = "$5" ] || exit {FileEnd.SHORT}
+look "$7"
+if [ -f "$it" ]; then chmod "$(stat -c %a -- "$it")" "$part" || exit 1; fi
+mv -f -- "$part" "$it"; exit""",
+    FileVerb.FOLDER: f"""if [ -e "$it" ] || [ -L "$it" ]; then exit {FileEnd.THERE}; fi
+mkdir -- "$it"; exit""",
+    FileVerb.REMOVE: f"""if [ -d "$it" ] && [ ! -L "$it" ]; then
+found=$(find "$it" -mindepth 1 -maxdepth 1 | head -c 1); [ -z "$found" ] || exit {FileEnd.NOT_EMPTY}
+rmdir -- "$it"; exit
+fi
+if [ -e "$it" ] || [ -L "$it" ]; then rm -f -- "$it"; exit; fi
+exit {FileEnd.MISSING}""",
+}
+SAYS: Final[dict[int, tuple[type[GpuaasError], str]]] = {
+    FileEnd.MISSING: (NotFound, "there is no such file or folder"),
+    FileEnd.OUTSIDE: (Conflict, "a link leads out of the home: use SSH for what is there"),
+    FileEnd.NO_FOLDER: (Conflict, "it is a file, not a folder"),
+    FileEnd.NO_FILE: (Conflict, "it is a folder or something else than a file"),
+    FileEnd.THERE: (Conflict, "there is one of this name already"),
+    FileEnd.NOT_EMPTY: (Conflict, "the folder is not empty: remove what is in it first"),
+    FileEnd.LARGE: (Conflict, f"the file has more than {FILE_MOST >> 20} MiB: copy it by scp"),
+    FileEnd.SHORT: (Conflict, "it did not arrive whole, so nothing was changed: try again"),
+    FileEnd.LINK: (Conflict, "it is a link: replace what it leads to, or remove it first"),
+    FileEnd.DENIED: (Conflict, "the account of the environment may not do that there"),
+}
+SAID: Final = (
+    (re.compile(b"(?i)no space left|quota exceeded"), "the home has no room left"),
+    (re.compile(b"(?i)permission denied|not permitted|read-only"), SAYS[FileEnd.DENIED][1]),
+)
+RECORD: Final = re.compile(rb"/(L?) ([0-9a-f]+) (\d+) (-?\d+) \./([^/]+)\n(?=/|\Z)")
+# a link whose end is not known, or is none
+FOLDER, FILE, LINK, OTHER = "folder", "file", "link", "other"
+KINDS: Final = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """kind: of what a link leads to. named: whether its name can be asked for; what is no UTF-8 is shown with marks in it."""
+
+    name: str
+    kind: str
+    size: int
+    changed_at: datetime
+    is_link: bool = False
+    named: bool = True
+
+    @property
+    def is_folder(self) -> bool:
+        return self.kind == FOLDER
+
+
+@dataclass(frozen=True)
+class Folder:
+    """Folders first, by name. cut: there is more in it than is listed."""
+
+    path: str
+    entries: tuple[Entry, ...]
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Path:
+    """Of the home, without links resolved. folder: that of the last name, "." for the home."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.parts[-1] if self.parts else ""
+
+    @property
+    def folder(self) -> str:
+        return "/".join(self.parts[:-1]) or "."
+
+    def __str__(self) -> str:
+        return "/".join(self.parts)
+
+
+def path_read(text: str) -> Path:
+    """ "" is the home itself. Raises Invalid at `path`."""
+    if "\0" in text or not _is_utf8(text):
+        raise Invalid.field("path", "a path is text without null characters")
+    if text.startswith("/"):
+        raise Invalid.field("path", "a path begins in the home, without a slash")
+    parts = tuple(text.removesuffix("/").split("/")) if text else ()
+    if any(part in {"", ".", ".."} for part in parts):
+        raise Invalid.field("path", "a path has no empty names, and neither . nor ..")
+    if len(text.encode()) > PATH_MOST or any(len(part.encode()) > NAME_MOST for part in parts):
+        raise Invalid.field("path", f"a name has at most {NAME_MOST} bytes, a path {PATH_MOST}")
+    return Path(parts)
+
+
+def file_path_read(text: str, *, new: bool = False) -> Path:
+    """Of something in the home. new: it is about to be made, so that its name is one that can be read."""
+    found = path_read(text)
+    if not found.parts:
+        raise Invalid.field("path", "name something in the home")
+    if new and not (found.name.isprintable() and found.name.strip() == found.name):
+        raise Invalid.field("path", "a new name has no control characters, and no spaces around it")
+    return found
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def command(home: str, verb: FileVerb, folder: str, name: str = "", *more: str) -> tuple[str, ...]:
+    return ("/bin/sh", "-c", START + SCRIPTS[verb], "sh", home, verb, folder, name, *more)
+
+
+def listed(path: Path, output: bytes, *, cut: bool) -> Folder:
+    """What LIST wrote, whose last record is left out where it was cut."""
+    found: dict[bytes, Entry] = {}
+    for record in RECORD.finditer(output):
+        if record[5] not in found and len(found) >= ENTRIES_MOST:
+            cut = True
+            break
+        found[record[5]] = _entry(record)
+    entries = sorted(found.values(), key=lambda each: (not each.is_folder, each.name.casefold(), each.name))
+    return Folder(str(path), tuple(entries), cut)
+
+
+def _entry(record: re.Match[bytes]) -> Entry:
+    name = record[5].decode(errors="replace")
+    kind = KINDS.get(stat.S_IFMT(int(record[2], 16)), OTHER)
+    return Entry(
+        name,
+        kind,
+        int(record[3]),
+        _moment(int(record[4])),
+        is_link=bool(record[1]) or kind == LINK,
+        named=name.encode() == record[5],
+    )
+
+
+def _moment(seconds: int) -> datetime:
+    """The nearest that a date can hold: whoever owns the file decides what its time is."""
+    latest = int(datetime(9999, 12, 30, tzinfo=UTC).timestamp())
+    return datetime.fromtimestamp(min(max(seconds, 0), latest), UTC)
+
+
+def end_require(code: int, errors: bytes) -> None:
+    """Raises NotFound or Conflict where a script ended with anything but 0."""
+    if not code:
+        return
+    if code in SAYS:
+        kind, words = SAYS[code]
+        raise kind(words)
+    for pattern, words in SAID:
+        if pattern.search(errors):
+            raise Conflict(words)
+    raise Conflict(f"the environment could not do it: {_words(errors) or f'its program ended with {code}'}")
+
+
+def _words(errors: bytes) -> str:
+    text = errors.decode(errors="replace").strip()[-200:]
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
