@@ -32,16 +32,14 @@ LONGEST_BODY = 64 * 1024
 
 class ApiView(APIView):
     """`actor` is the caller, `params` the query parameters that the operation declares. `tag`: its heading in the
-    OpenAPI document, given by the list of addresses. longest_body: in bytes."""
+    OpenAPI document, given by the list of addresses. longest_body: in bytes; None for a view that reads it as it comes."""
 
     tag = ""
-    longest_body = LONGEST_BODY
     authentication_classes = [TokenAuthentication, BrowserAuthentication]
     permission_classes = [IsAuthenticated]
     parser_classes = [StrictJSONParser]
     renderer_classes = [JSONRenderer]
     metadata_class = None
-    # None: a view that reads it as it comes
     longest_body: int | None = LONGEST_BODY
     params: dict[str, Any]
 

@@ -104,7 +104,7 @@ def streamed(
 def attached(content: bytes, *, name: str) -> HttpResponse:
     """A file that somebody else made: saved, and never shown, so that nothing in it runs as a page of the portal."""
     plain = "".join(each if each.isprintable() else "_" for each in name)
-    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'"}
     if disposition := content_disposition_header(as_attachment=True, filename=plain):
         headers["Content-Disposition"] = disposition
     return HttpResponse(content, content_type="application/octet-stream", headers=headers)

@@ -187,3 +187,14 @@ def policy_rows(*, project: Project, number: int) -> None:
         reason="because",
         signals={"used_gpus": 1, "pending_gpus": 1, "queued": 1},
     )
+
+
+def named_of_clusters() -> dict[str, Any]:
+    """Of all that there are, as addresses name them."""
+    return {
+        "cluster": Cluster.objects.earliest("pk").pk,
+        "template": "t-001",
+        "policy": ScalingPolicy.objects.order_by("pk")[0].pk,
+        "cluster_job": ClusterJob.objects.earliest("pk").pk,
+        "warm_pool": WarmPool.objects.order_by("pk")[0].pk,
+    }

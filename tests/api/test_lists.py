@@ -24,7 +24,6 @@ from billing.models import (
     UsageWriteOff,
 )
 from gpuaas.catalog.models import Flavor, GpuPool, NodeCheck, Site, StorageClass
-from gpuaas.clusters.models import Cluster, ClusterJob, ScalingPolicy, WarmPool
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, EnvironmentKind
 from gpuaas.environments.services import kind_version_add
@@ -47,7 +46,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import ApiToken, Organization, Project, User
 from tests.api.addresses import addresses
 from tests.api.caller import Caller, token_for
-from tests.api.cluster_stage import cluster_rows, policy_rows
+from tests.api.cluster_stage import cluster_rows, named_of_clusters, policy_rows
 from tests.api.unpaged import UNPAGED
 from tests.billing.stage import (
     budget_stage,
@@ -317,11 +316,7 @@ def paths() -> dict[str, str]:
         "draft": RateDraft.objects.get().pk,
         "reservation": PoolReservation.objects.order_by("pk")[0].pk,
         "storage_class": StorageClass.objects.order_by("pk")[0].pk,
-        "cluster": Cluster.objects.earliest("pk").pk,
-        "template": "t-001",
-        "policy": ScalingPolicy.objects.order_by("pk")[0].pk,
-        "cluster_job": ClusterJob.objects.earliest("pk").pk,
-        "warm_pool": WarmPool.objects.order_by("pk")[0].pk,
+        **named_of_clusters(),
     }
     known = set(lists())
     return {each.name: each.path(**values) for each in addresses() if each.name in known}

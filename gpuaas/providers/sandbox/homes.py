@@ -9,18 +9,18 @@ from gpuaas.core.connections import returning
 from gpuaas.providers.base import FileEnd, FileVerb, Streams
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxFile
 
-ASKED = 5  # of the words: what is to be done, after the shell with its script and the home
+WORDS_BEFORE = 5  # of the words: what is to be done, after the shell with its script and the home
 FOLDER_MODE, FILE_MODE = 0o40755, 0o100644
 SHOWN = 4096  # bytes of a folder
 
 
 def is_asked(command: Sequence[str]) -> bool:
-    return len(command) > ASKED and command[ASKED] in list(FileVerb)
+    return len(command) > WORDS_BEFORE and command[WORDS_BEFORE] in list(FileVerb)
 
 
 async def run(claim: SandboxClaim, command: Sequence[str], streams: Streams) -> int:
     """The exit code."""
-    verb, folder, name, *more = command[ASKED:]
+    verb, folder, name, *more = command[WORDS_BEFORE:]
     content = b""
     while verb == FileVerb.WRITE and len(content) < int(more[0]) and (part := await streams.read()):
         content += part if isinstance(part, bytes) else b""
