@@ -112,8 +112,7 @@ def operation(
     """`answer` (200), `created` (201), `accepted` (202) or a page of `rows`: what is sent back. None of them: 204.
 
     The view refuses query parameters that `query` does not name. `also` lists statuses beyond those of every
-    operation. `versioned`: a change that honors If-Match. file: one of FILES, sent in place of JSON; sends: taken.
-    """
+    operation. `versioned`: a change that honors If-Match. file: one of FILES, sent in place of JSON; sends: taken."""
     asked = query or (PageQuery if rows else NoQuery)
     sent = page_of(rows) if rows else answer or created or accepted
     status = 201 if created else 202 if accepted else 200 if sent or file else 204
