@@ -13,6 +13,8 @@ from frontend import toasts
 
 CONSOLE = frozenset({"frontend", "operator"})
 LOOKS = frozenset({"GET", "HEAD"})
+CHECK, UNDONE = "check", "undone"
+DEEDS = frozenset({CHECK, UNDONE})  # in the address of what only a button asks for
 OLDER = "This page was older than your sign-in, so nothing was changed. Try it again."
 
 
@@ -69,13 +71,17 @@ def older_page(request: HttpRequest) -> HttpResponseBase:
 
 
 def page_instead(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-    """What only a button may ask for, looked at: the nearest page above it. Also for a part of a page that was answered there."""
+    """What only a button may ask for, looked at: the nearest page above it, with the filters and the order of its list, which was drawn
+    at this address. Also for a part of a page that was answered there."""
     match = request.resolver_match
     if response.status_code != 405 or request.method not in LOOKS:
         return response
     if match is None or not CONSOLE & set(match.namespaces):
         return response
-    return redirect(page_above(request.path))
+    kept = request.GET.copy()
+    for name in DEEDS & kept.keys():
+        del kept[name]
+    return redirect(f"{page_above(request.path)}{'?' if kept else ''}{kept.urlencode()}")
 
 
 def page_above(path: str) -> str:

@@ -23,7 +23,7 @@ from django.shortcuts import redirect, render, resolve_url
 from django.utils.http import urlencode
 
 from frontend import toasts
-from frontend.doors import is_piece
+from frontend.doors import CHECK, UNDONE, is_piece
 from frontend.fields import kind_of
 from frontend.forms import first_wrong, refuse, sentence_of
 from frontend.forms.lease import typed_only
@@ -31,10 +31,6 @@ from gpuaas.core.errors import GpuaasError
 
 M = TypeVar("M", bound=Model)
 R = TypeVar("R", bound=HttpResponseBase)
-
-
-UNDONE = "undone"
-CHECK = "check"
 
 
 def undo_by(to: str, *args: object, **values: str | int) -> str:

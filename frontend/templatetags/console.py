@@ -38,6 +38,7 @@ register.filter("ago", formats.ago)
 register.filter("plain", components.plain)
 
 Data = dict[str, object]
+PAGE_KEYS = frozenset({"j", "k", "x", "t", "g", "/"})  # src/keyboard.ts
 _ICON = '<svg class="g-icon" {}><use href="{}#{}"></use></svg>'
 
 
@@ -125,6 +126,11 @@ def live(push: bool = False) -> SafeString:
     return format_html(shown, css)
 
 
+def key_check(key: str) -> None:
+    if key.lower() in PAGE_KEYS:
+        raise ValueError(f"{key} is a key of every page (frontend/src/keyboard.ts): choose another one")
+
+
 @register.inclusion_tag("components/button.html")
 def button(
     label: str,
@@ -145,6 +151,7 @@ def button(
     blocked: why the form would be refused now, a sentence too; scripts disable it, without them the server answers.
     `data_dialog` opens that dialog: by a link to it, so that it opens without scripts too.
     """
+    key_check(key)
     if dialog := extra.get("data_dialog"):
         href, extra["role"] = f"#{dialog}", "button"
     reason = blocked or disabled

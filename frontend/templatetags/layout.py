@@ -10,7 +10,7 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from frontend.frame import CHECK
+from frontend.doors import CHECK
 from frontend.lists import Head, Listed
 from frontend.templatetags.console import Data, attributes, one_line
 

@@ -80,6 +80,7 @@ def project_home(request: HttpRequest, here: ProjectPlace) -> HttpResponse:
     later = more and not request.headers.get("HX-Request") and "costs" not in request.GET
     shown = rows_context(found, here, dearest=None if later else NAMED)
     context: dict[str, Any] = {
+        "may_look": may_look,
         "more": more,
         "count": count,
         "later": later and shown["money"],

@@ -152,7 +152,7 @@ def lengths_of(rows: list[UsageInterval], now: datetime) -> list[tuple[UsageInte
 def intervals(request: HttpRequest, here: ProjectPlace, workspace: uuid.UUID) -> HttpResponseBase:
     """What a workspace's amount is made of: who held what, from when until when, in whole seconds."""
     month = money.month_shown(month_asked(request, here.now), now=here.now)
-    row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.WORKSPACE_VIEW)
+    row = workspace_get_for(actor=here.actor, workspace_id=workspace, permission=Permission.BILLING_VIEW)
     found = cost_intervals(**here.given, month=month.first).filter(workspace=row)
     shown = INTERVALS.of(request, found, lambda rows: lengths_of(rows, here.now), without={"holder"})
     context = {

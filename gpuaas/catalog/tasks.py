@@ -29,7 +29,7 @@ def probe(site_id: str) -> bool:
 @shared_task(name="catalog.rounds_due")
 def rounds_due() -> int:
     services.rounds_fill()
-    due = claims.due_ids(SiteRound, now=clock.now(), limit=BATCH)
+    due = claims.due_in_turn(SiteRound, by="site", now=clock.now(), limit=BATCH)
     for site_id, kind in SiteRound.objects.filter(pk__in=due).values_list("site_id", "kind"):
         poke(TASKS[RoundKind(kind)], str(site_id))
     return len(due)
@@ -53,7 +53,7 @@ def offers(site_id: str) -> bool:
 @shared_task(name="catalog.node_checks")
 def node_checks() -> int:
     """One task for each node check that is due."""
-    return claims.due_poke(NodeCheck, "catalog.node_check", limit=BATCH)
+    return claims.due_poke(NodeCheck, "catalog.node_check", by="site", limit=BATCH)
 
 
 @shared_task(

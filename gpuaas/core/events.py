@@ -3,8 +3,9 @@
 Published on commit to channel groups; a page that missed an event catches up with its slow poll.
 """
 
+import asyncio
 import uuid
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import structlog
 from asgiref.sync import async_to_sync
@@ -30,6 +31,7 @@ def user_group(user_id: object) -> str:
 
 
 OPERATORS_GROUP = "operators"
+SEND_SECONDS = 5  # for one event; a Redis that is silent holds up a request for no longer
 
 
 def publish(*, kind: str, id: object, groups: tuple[str, ...]) -> None:
@@ -42,12 +44,17 @@ def publish(*, kind: str, id: object, groups: tuple[str, ...]) -> None:
     transaction.on_commit(lambda: _send(event, groups))
 
 
+async def _send_on(layer: Any, event: Event, groups: tuple[str, ...]) -> None:
+    async with asyncio.timeout(SEND_SECONDS):
+        for group in groups:
+            await layer.group_send(group, {"type": "live.event", "event": event})
+
+
 def _send(event: Event, groups: tuple[str, ...]) -> None:
     layer = get_channel_layer()
     if layer is None:
         return
     try:
-        for group in groups:
-            async_to_sync(layer.group_send)(group, {"type": "live.event", "event": event})
+        async_to_sync(_send_on)(layer, event, groups)
     except Exception as error:  # noqa: BLE001  an event is a hint; the poll heals it
         log.warning("event_lost", kind=event["kind"], error=type(error).__name__)

@@ -26,7 +26,7 @@ def environment_log(environment_id: str) -> bool:
 @shared_task(name="environments.sweep")
 def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic looks, and logs."""
-    claims.due_poke(EnvironmentLog, LOG_TASK)
+    claims.due_poke(EnvironmentLog, LOG_TASK, by="environment__site")
     return claims.due_poke(Environment, ENVIRONMENT.task, by="site")
 
 
@@ -39,7 +39,7 @@ def environment_use(environment_id: str) -> bool:
 def uses() -> int:
     """A look at each environment whose use is to be asked for."""
     use.uses_begin()
-    return claims.due_poke(EnvironmentUse, "environments.use")
+    return claims.due_poke(EnvironmentUse, "environments.use", by="environment__site")
 
 
 @shared_task(name="environments.passes_forget")

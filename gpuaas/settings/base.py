@@ -271,8 +271,12 @@ CELERY_TASK_SOFT_TIME_LIMIT = 240
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-# A task that was taken by a worker that died comes back after this; the sweep is faster.
-CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 600}
+# A broker that is silent, and not gone, would hold up requests and workers for as long as TCP hopes.
+REDIS_PATIENCE = {"socket_connect_timeout": 2, "socket_timeout": 5, "socket_keepalive": True}
+PATIENCE = REDIS_PATIENCE if BROKER_URL.startswith("redis") else {}
+# A task that was taken by a worker that died comes back after visibility_timeout; the sweep is faster.
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 600, **PATIENCE}
+CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 5  # of the connections by which a process sends tasks
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1}
 CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "workspaces-sweep": {"task": "workspaces.sweep", "schedule": 3.0, "options": {"expires": 3}},

@@ -20,6 +20,7 @@ from billing.running import open_lines
 from billing.selectors.checklist import months_open
 from gpuaas.backup.selectors import backup_last
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.probe import AUTHORIZED
 from gpuaas.clusters.models import Cluster, ClusterOperation
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
@@ -167,7 +168,12 @@ def sites(_now: datetime) -> Iterator[Metric]:
     rows = list(Site.objects.filter(enabled=True, removed_at__isnull=True))
     answers = [((row.slug,), float(reachable(row.conditions))) for row in rows]
     took = [((row.slug,), row.answer_ms / 1000) for row in rows if row.answer_ms is not None]
-    yield gauge("gpuaas_site_reachable", "1 if the site answered its last probe.", ("site",), answers)
+    yield gauge(
+        "gpuaas_site_reachable",
+        "1 if the site answered its last probe and took the portal's credentials.",
+        ("site",),
+        answers,
+    )
     yield gauge("gpuaas_site_answer_seconds", "How long the last probe took.", ("site",), took)
     yield gauge(
         "gpuaas_site_fit",
@@ -302,4 +308,6 @@ def seconds(now: datetime, since: datetime | None) -> float:
 
 
 def reachable(conditions: Mapping[str, Mapping[str, object]]) -> bool:
-    return conditions.get(REACHABLE, {}).get("status") == "True"
+    """A site that answers and refuses the portal's credentials does nothing for it either."""
+    answers, admits = (conditions.get(kind, {}).get("status") for kind in (REACHABLE, AUTHORIZED))
+    return answers == "True" and admits != "False"

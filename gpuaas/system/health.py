@@ -20,6 +20,7 @@ from django.db.utils import Error
 from kombu import Connection
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services.probe import AUTHORIZED
 from gpuaas.core import clock
 from gpuaas.core.models import Process, ProcessKind
 from gpuaas.lifecycle.visits import REACHABLE
@@ -225,16 +226,21 @@ def _heard(site: Site, now: datetime) -> bool:
 
 
 def sites_part() -> Part:
-    away = list(
-        Site.objects.filter(
-            enabled=True, removed_at__isnull=True, **{f"conditions__{REACHABLE}__status": "False"}
-        ).values_list("slug", flat=True)
+    rows = Site.objects.filter(enabled=True, removed_at__isnull=True)
+    known = list(rows.values_list("slug", "conditions"))
+    away, refused = (
+        [slug for slug, conditions in known if conditions.get(kind, {}).get("status") == "False"]
+        for kind in (REACHABLE, AUTHORIZED)
     )
-    if away:
+    found = [f"{_count(len(away), 'site does', 'sites do')} not answer: {_names(away)}."] if away else []
+    if refused:
+        words = _count(len(refused), "site refuses", "sites refuse")
+        found.append(f"{words} the portal's credentials: {_names(refused)}.")
+    if found:
         return _sick(
             "sites",
             "Sites",
-            f"{_count(len(away), 'site does', 'sites do')} not answer: {_names(away)}.",
+            " ".join(found),
             "The page of the site says why; requests there wait, other sites are not affected.",
         )
     return Part("sites", "Sites", works=True, message="Every enabled site answers.")

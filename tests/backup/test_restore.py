@@ -12,11 +12,11 @@ from cryptography.fernet import Fernet
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from gpuaas.backup.archive import DATABASE, MANIFEST
+from gpuaas.backup.archive import DATABASE, MANIFEST, NAME, Manifest
 from gpuaas.backup.contents import rows_count, tables
 from gpuaas.backup.models import Backup
 from gpuaas.backup.selectors import backup_last
-from gpuaas.backup.services import backup_make, restore
+from gpuaas.backup.services import backup_make, making, restore
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.waiting import WAITING
@@ -191,3 +191,20 @@ def test_migrations_of_a_later_release_run_when_told(folder: Path, empty: str, s
         assert not AuditEntry.objects.filter(action="backup.restore").exists()
         assert restore(path=path, replace=True, migrate=True).pending == []
         assert AuditEntry.objects.filter(action="backup.restore").count() == 1
+
+
+def test_an_archive_that_is_wrong_once_it_is_read_again_counts_as_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as on a broken disk: the next attempt is due at once, and a good archive is not deleted for it."""
+
+    def wrong(path: Path) -> Manifest:
+        raise Permanent(f"{path} is not what was written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(making, "archive_read", wrong)
+        with pytest.raises(Permanent, match="not what was written"):
+            backup_make(folder=folder)
+    assert not Backup.objects.exists()
+    assert [path for path in folder.iterdir() if NAME.fullmatch(path.name)] == []
+    assert backup_make(folder=folder).is_dir()

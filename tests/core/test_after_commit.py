@@ -1,13 +1,16 @@
 """Pokes and events go out after commit, and a lost one harms nobody."""
 
+import asyncio
+import socket
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from celery import current_app
+from celery import Celery, current_app
 from channels.layers import get_channel_layer
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
+from kombu.exceptions import OperationalError
 from pytest_django import DjangoCaptureOnCommitCallbacks, Settings
 
 from gpuaas.core import events, queue
@@ -39,6 +42,23 @@ def test_lost_event_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     events._send({"kind": "workspace", "id": "w1", "mark": "m1"}, ("g",))
     monkeypatch.setattr(events, "get_channel_layer", lambda: None)
     events._send({"kind": "workspace", "id": "w1", "mark": "m1"}, ("g",))
+
+
+def test_who_is_silent_holds_nobody_up(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    """A host that lost its power, or a firewall between: it answers nothing, and refuses nothing."""
+
+    class Silent:
+        async def group_send(self, group: str, message: Any) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(events, "get_channel_layer", Silent)
+    monkeypatch.setattr(events, "SEND_SECONDS", 0.05)
+    events._send({"kind": "workspace", "id": "w1", "mark": "m1"}, ("g",))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        app = Celery(broker=f"redis://127.0.0.1:{listener.getsockname()[1]}/0", set_as_current=False)
+        app.conf.broker_transport_options = {**settings.REDIS_PATIENCE, "socket_timeout": 0.2}
+        with pytest.raises(OperationalError):
+            app.send_task("rooms.task", retry=False)
 
 
 def test_pokes_wait_for_the_commit_and_may_get_lost(

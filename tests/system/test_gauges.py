@@ -191,9 +191,12 @@ def test_sites_and_their_meters(value: Ask) -> None:
     )
     SiteFactory.create(slug="s2", conditions={"Reachable": {"status": "False"}})
     SiteFactory.create(slug="s3", enabled=False)
+    refused = {"Reachable": {"status": "True"}, "Authorized": {"status": "False"}}
+    SiteFactory.create(slug="s4", conditions=refused)
     assert value("gpuaas_site_reachable", site="s1") == 1
     assert value("gpuaas_site_reachable", site="s2") == 0
     assert value("gpuaas_site_reachable", site="s3") is None
+    assert value("gpuaas_site_reachable", site="s4") == 0, "it answers, and lets nobody in"
     assert value("gpuaas_site_answer_seconds", site="s1") == 0.25
     assert value("gpuaas_site_fit", site="s1") == 0
     SiteMeter.objects.create(site=site, last_proof_at=now - timedelta(seconds=200))

@@ -129,7 +129,7 @@ CASES = {
         {'gpuaas_site_reachable{site="b"}': 0},
         300,
         OF_SITE,
-        "The site b does not answer.",
+        "The site b does not answer, or refuses the portal's credentials.",
     ),
     "GpuaasSiteSlow": Case(
         {UP_TO_10: COUNTS, UP_TO_20: COUNTS, CALLS: COUNTS},

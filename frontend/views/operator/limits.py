@@ -8,10 +8,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, QueryDict
 from django.shortcuts import render
 
 from frontend import toasts
-from frontend.doors import is_piece
+from frontend.doors import UNDONE, is_piece
 from frontend.forms import sentence_of
 from frontend.forms.operator_limits import LimitForm
-from frontend.frame import UNDONE, done, number_of, sent, undo_by
+from frontend.frame import done, number_of, sent, undo_by
 from frontend.lists import SORT, Column, Filter, Head, Listed, Listing, find, list_page, offered
 from frontend.presenters.operator.limits import (
     CellShown,

@@ -34,7 +34,8 @@ ENCRYPTION_KEYS = "GPUAAS_ENCRYPTION_KEYS"
 
 def backup_make(*, folder: Path, passphrase: str = "") -> Path:
     """A new archive in `folder`, of one instant; with the encryption keys if there is a passphrase to seal them.
-    Raises Permanent, and then leaves nothing."""
+    Raises Permanent, and then there is no archive of that name; one that was wrong when it was read again stays beside its name, to be
+    looked at."""
     outside_transaction()
     programs = programs_find()
     with archive_begin(folder) as work:
@@ -44,6 +45,12 @@ def backup_make(*, folder: Path, passphrase: str = "") -> Path:
         manifest = _dump(programs, work)
         size = size_of(work)
         path, digest = archive_finish(work, manifest)
+    try:
+        backup_check(path=path)
+    except Permanent:
+        # under a name that no archive has, so that it counts as none
+        path.rename(path.with_name(f".{path.name}.wrong"))
+        raise
     Backup.objects.create(
         name=path.name,
         taken_at=manifest.moment,

@@ -34,6 +34,7 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 PROBE_SECONDS = 20
+AUTHORIZED = "Authorized"  # the condition: whether the site takes the portal's credentials
 
 
 @transaction.atomic
@@ -177,4 +178,4 @@ def _unanswered(stored: Stored, error: GpuaasError, now: datetime) -> Stored:
 
 def _judged(stored: Stored, now: datetime, *, reachable: Verdict, authorized: Verdict) -> Stored:
     known = condition_set(stored, type="Reachable", now=now, **reachable._asdict())
-    return condition_set(known, type="Authorized", now=now, **authorized._asdict())
+    return condition_set(known, type=AUTHORIZED, now=now, **authorized._asdict())

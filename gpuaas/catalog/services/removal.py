@@ -22,7 +22,13 @@ def site_detach(*, actor: Actor, site: Site) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     now = clock.now()
     Site.objects.filter(pk=site.pk).update(
-        enabled=False, removed_at=now, credentials="", due_at=None, version=F("version") + 1
+        enabled=False,
+        removed_at=now,
+        credentials="",
+        due_at=None,
+        claim_token=None,  # of a probe under way, whose answer would bring its pools back
+        claim_until=None,
+        version=F("version") + 1,
     )
     pools_lock(site.pk)
     Flavor.objects.filter(pool__site=site).exclude(state=OfferState.RETIRED).update(state=OfferState.RETIRED)

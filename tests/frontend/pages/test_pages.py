@@ -19,6 +19,8 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.frontend.markup import asks_again, words
+from tests.frontend.pages.conftest import signed_in
+from tests.frontend.pages.scene import grant_to
 
 LISTS = {"workspaces": 22, "home": 38, "members": 12, "tokens": 12, "audit": 13, "limits": 13, "usage": 14}
 
@@ -222,3 +224,32 @@ def test_what_many_workspaces_cost_comes_by_a_second_answer(
     ranked = "holder AS ("
     assert not any(ranked in query["sql"] for query in first)
     assert any(ranked in query["sql"] for query in second)
+
+
+def test_the_billing_role_is_not_told_that_nothing_runs(
+    people: dict[str, User], workspace: Workspace
+) -> None:
+    bills = signed_in(people["bill"])
+    home_text = words(bills.get(reverse("frontend:home", args=["weather-lm"])))
+    assert "Workspaces are not shown" in home_text
+    for untrue in ("No one has requested", "No activity yet", "Failures and leases"):
+        assert untrue not in home_text
+    intervals = reverse("frontend:intervals", args=["weather-lm", workspace.pk])
+    assert bills.get(intervals).status_code == 200
+
+
+def test_a_total_stands_below_all_of_a_list_alone(
+    alice_at: Client, workspace: Workspace, priced: None
+) -> None:
+    url = reverse("frontend:projects", args=["climate"])
+    assert "Total" in words(alice_at.get(url))
+    assert "Total" not in words(alice_at.get(f"{url}?q=weather"))
+
+
+def test_all_credentials_of_a_person_are_revoked_after_a_question(
+    alice_at: Client, workspace: Workspace, bob: User
+) -> None:
+    workspace.members.create(user=bob, role="edit")
+    grant_to(workspace, bob)
+    text = words(alice_at.get(reverse("frontend:workspace", args=["weather-lm", workspace.pk])))
+    assert "Revoke the credentials of bob?" in text

@@ -173,3 +173,12 @@ def test_a_link_of_a_mail_leads_there_from_wherever_one_is(
     assert "You are signed in as charlie." in page
     assert f'href="{reverse("account_logout")}"' in page
     assert "You are signed in" not in words(Client().get("/no-such-page/"))
+
+
+def test_what_a_list_shows_stays_on_the_way_back(alice_at: Client, workspace: Workspace) -> None:
+    """A refused form draws its page at the address of the button, and the links of its lists with it."""
+    page, button = (
+        reverse(f"frontend:workspace{end}", args=["weather-lm", workspace.pk]) for end in ("", "_extend")
+    )
+    assert alice_at.get(f"{button}?state=failed&check=1")["Location"] == f"{page}?state=failed"
+    assert alice_at.get(f"{button}?undone=1")["Location"] == page

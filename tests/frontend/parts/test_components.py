@@ -248,3 +248,9 @@ def test_menu_leaves_out_what_is_not_there_and_marks_the_longest() -> None:
 def test_unbuilt_front_end_says_how_to_build(tmp_path: Path) -> None:
     with pytest.raises(ImproperlyConfigured, match="npm run build"):
         vite.manifest(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize("key", ["K", "j", "/"])
+def test_no_button_takes_a_key_of_every_page(key: str) -> None:
+    with pytest.raises(ValueError, match="a key of every page"):
+        render(f'{{% button "Get kubeconfig" key="{key}" %}}')

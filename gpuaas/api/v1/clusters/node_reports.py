@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.core.cache import cache
 from rest_framework import exceptions, serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -15,10 +14,12 @@ from gpuaas.api.views import ApiView
 from gpuaas.clusters import services
 from gpuaas.clusters.services.reports import MESSAGE_MOST
 from gpuaas.core.errors import Unauthorized
+from gpuaas.core.rate import Rate
 from gpuaas.core.request import current_request
 from gpuaas.providers.base import Stage
 
-REFUSED_MOST, WINDOW_SECONDS = 30, 60  # refusals of one address, and within how long
+REFUSED_MOST = 30  # of one network in a minute
+_refused = Rate()
 
 
 class NodeReportInput(Input):
@@ -54,25 +55,16 @@ class NodeReportsView(ApiView):
 
 @contextmanager
 def refusals_counted() -> Iterator[None]:
-    """Counts the refusals of one client address. Raises Throttled after too many."""
-    key = f"node-reports:{current_request.get().network}"
-    if cache.get(key, 0) >= REFUSED_MOST:
-        raise exceptions.Throttled(wait=WINDOW_SECONDS)
+    """Counts the refusals of one client network. Raises Throttled in place of too many; machines behind the same router, whose tokens
+    are right, are never held up by somebody's guesses."""
     try:
         yield
     except Unauthorized:
-        cache.add(key, 0, WINDOW_SECONDS)
-        _count(key)
+        if wait := _refused.seconds_to_wait(current_request.get().network, most=REFUSED_MOST):
+            raise exceptions.Throttled(wait=wait) from None
         raise
 
 
 def bearer(request: Request) -> str:
     scheme, _, raw = request.headers.get("Authorization", "").partition(" ")
     return raw.strip() if scheme.lower() == SCHEME else ""
-
-
-def _count(key: str) -> None:
-    try:
-        cache.incr(key)
-    except ValueError:  # it has run out this moment
-        cache.set(key, 1, WINDOW_SECONDS)

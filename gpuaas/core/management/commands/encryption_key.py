@@ -7,7 +7,10 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Print a new key. To rotate: put it first in GPUAAS_ENCRYPTION_KEYS, then run encryption_rotate."
+    help = (
+        "Print a new key. To rotate: add it last to GPUAAS_ENCRYPTION_KEYS of every process and restart them, then put it first and "
+        "restart them again, then run encryption_rotate."
+    )
     requires_system_checks = []
 
     def handle(self, *_args: Any, **_options: Any) -> None:

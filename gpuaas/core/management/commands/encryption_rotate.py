@@ -1,5 +1,5 @@
-"""`manage.py encryption_rotate`: run after a new key was put first in GPUAAS_ENCRYPTION_KEYS of every process, before the
-old one is removed."""
+"""`manage.py encryption_rotate`: run after a new key was put first in GPUAAS_ENCRYPTION_KEYS of every process, which all had it last
+before, and before the old one is removed."""
 
 from typing import Any
 
