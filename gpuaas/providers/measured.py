@@ -32,7 +32,17 @@ CALLS = Histogram(
 UNTIMED = frozenset({"steps", "watch_usage", "watch_changes"})  # no call; streams, as long as one likes
 # What makes, changes or ends something that is a tenant's or shared by them. People's credentials may end at any time.
 CHANGING = frozenset(
-    {"perform", "evict", "site_repair", "offers_set", "node_check_start", "adopt", "launch", "act"}
+    {
+        "perform",
+        "evict",
+        "site_repair",
+        "offers_set",
+        "node_check_start",
+        "adopt",
+        "launch",
+        "act",
+        "slurm_exchange",
+    }
 )
 Heard = Callable[[str, float], None]  # the site's slug, and how many seconds a call took
 _answering = ContextVar("answering", default=False)

@@ -159,7 +159,7 @@ def jobs_carry_out() -> int:
         driver = driver_of(cluster)
         if isinstance(driver, ClusterJobsCapability):
             try:
-                jobs_exchange(cluster, driver.jobs(spec_of(cluster), jobs_exchange(cluster, ())))
+                jobs_exchange(cluster, driver.slurm_exchange(spec_of(cluster), jobs_exchange(cluster, ())))
                 asked += 1
             except GpuaasError as error:
                 log.warning("cluster_jobs_wait", cluster=str(cluster.pk), message=error.message)

@@ -57,5 +57,5 @@ class ClusterJobsCapability(ABC):
     """Drivers that hand jobs to the Slurm of a cluster themselves."""
 
     @abstractmethod
-    def jobs(self, spec: ClusterSpec, orders: Sequence[SlurmOrder]) -> tuple[SlurmSeen, ...]:
+    def slurm_exchange(self, spec: ClusterSpec, orders: Sequence[SlurmOrder]) -> tuple[SlurmSeen, ...]:
         """Carry out the orders, each at most once, and tell what Slurm says about each. Raises NotFound if the cluster does not answer."""

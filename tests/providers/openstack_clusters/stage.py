@@ -1,7 +1,5 @@
 """Specs and machines without a site: what is rendered for them is looked at as cloud-init and a shell would."""
 
-import base64
-import gzip
 import uuid
 from pathlib import Path
 from typing import Any
@@ -72,14 +70,7 @@ def document(machine: Guest) -> dict[str, Any]:
 
 
 def files(machine: Guest) -> dict[str, str]:
-    return {row["path"]: written(row) for row in document(machine)["write_files"]}
-
-
-def written(row: dict[str, str]) -> str:
-    """As cloud-init writes it."""
-    if row.get("encoding") == "gz+b64":
-        return gzip.decompress(base64.b64decode(row["content"])).decode()
-    return row["content"]
+    return {row["path"]: row["content"] for row in document(machine)["write_files"]}
 
 
 def installed(machine: Guest, root: Path) -> Path:
@@ -87,6 +78,6 @@ def installed(machine: Guest, root: Path) -> Path:
     for row in document(machine)["write_files"]:
         path = root / row["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written(row))
+        path.write_text(row["content"])
         path.chmod(int(row["permissions"], 8))
     return root / "etc/gpuaas"

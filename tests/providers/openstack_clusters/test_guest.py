@@ -30,7 +30,7 @@ def test_every_script_is_one_that_bash_reads(kind: ClusterKind, of_pool: bool, t
     machine = guest(made, made.pools[0] if of_pool else None)
     etc = installed(machine, tmp_path)
     scripts = [etc / "stages.sh", *(tmp_path / "usr/local/sbin").iterdir()]
-    for name in ("gpuaas-logins", "gpuaas-usage"):
+    for name in ("gpuaas-logins", "gpuaas-usage", "gpuaas-jobs"):
         program = tmp_path / "usr/local/sbin" / name
         assert program.exists() == (kind is S and not of_pool)
         if program.exists():

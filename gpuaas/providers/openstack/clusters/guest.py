@@ -28,7 +28,6 @@ from gpuaas.providers.openstack.clusters.keys import (
 from gpuaas.providers.openstack.clusters.settings import JOBS_OF_REMOVED, K3S_URL
 
 MOST = 65535  # Nova's, of what is encoded
-PACKED_FROM = 1_000  # characters of a file
 HERE = Path(__file__).parent / "guest"
 ETC, BIN = "/etc/gpuaas", "/usr/local/sbin"
 LIB, ROOT = "/usr/local/lib/gpuaas", Path(__file__).parents[4]
@@ -143,8 +142,8 @@ class Guest:
 
 
 def user_data(guest: Guest) -> str:
-    """Encoded for Nova. Raises Permanent if it exceeds Nova's limit."""
-    encoded = base64.b64encode(cloud_config(guest).encode()).decode()
+    """Compressed, which cloud-init undoes, and encoded for Nova. Raises Permanent if it exceeds Nova's limit."""
+    encoded = base64.b64encode(gzip.compress(cloud_config(guest).encode(), mtime=0)).decode()
     if len(encoded) > MOST:
         raise Permanent("the manifests of the template are too long: a machine's user data holds 48 KiB")
     return encoded
@@ -156,7 +155,7 @@ def cloud_config(guest: Guest) -> str:
         "hostname": guest.name,
         "ssh_pwauth": False,
         "disable_root": True,
-        "write_files": [*map(_packed, files)],
+        "write_files": files,
         "runcmd": [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "gpuaas-metadata.service"],
@@ -176,14 +175,6 @@ def cloud_config(guest: Guest) -> str:
 
 def _file(path: str, content: str, mode: str = "0600") -> File:
     return {"path": path, "permissions": mode, "content": content}
-
-
-def _packed(file: File) -> File:
-    """Manifests of the template need the room."""
-    if len(file["content"]) < PACKED_FROM:
-        return file
-    content = base64.b64encode(gzip.compress(file["content"].encode(), mtime=0)).decode()
-    return {**file, "content": content, "encoding": "gz+b64"}
 
 
 def _script(name: str) -> str:

@@ -119,7 +119,9 @@ class SandboxClusterDriver(
         with self._site("cluster:signals") as site:
             return demand.signals(site, spec)
 
-    def jobs(self, spec: base.ClusterSpec, orders: Sequence[base.SlurmOrder]) -> tuple[base.SlurmSeen, ...]:
+    def slurm_exchange(
+        self, spec: base.ClusterSpec, orders: Sequence[base.SlurmOrder]
+    ) -> tuple[base.SlurmSeen, ...]:
         with self._site("cluster:jobs") as site:
             return slurm.jobs(site, spec, orders)
 
