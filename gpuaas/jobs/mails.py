@@ -8,7 +8,7 @@ from django.core.mail import EmailMessage
 
 from gpuaas.core import clock
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.states import ENDED
+from gpuaas.jobs.states import ENDED, JobState
 from tenants.roles import Permission
 from tenants.selectors import actor_for
 
@@ -49,7 +49,7 @@ def _may_read(row: Job) -> bool:
 
 def _message(row: Job) -> EmailMessage:
     state = str(row.get_state_display()).lower()
-    how = f"was {state}" if row.outcome == "suspended" else state
+    how = f"was {state}" if row.state == JobState.CANCELLED else state
     lines = [f"Your job {row.name} in the workspace {row.workspace.name} of {row.project.name} {how}."]
     if row.failure:
         lines.append(row.failure)
