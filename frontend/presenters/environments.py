@@ -179,8 +179,9 @@ def _idle(row: Environment) -> Notice | None:
         title = "It is about to be stopped" if use is not None and use.stop_at else "Nobody uses it"
         return Notice(Tone.WARN, title, sentence_of(formats.local_times(told["message"])))
     if row.state in {S.STOPPING, S.STOPPED} and use is not None and use.stopped_at:
+        by = " or a request with a key" if row.access == Access.PUBLIC else ""
         again = (
-            "Opening its address starts it again."
+            f"Opening its address{by} starts it again."
             if address_of(row)
             else "Its home is kept: start it again when you need it."
         )

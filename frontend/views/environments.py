@@ -41,16 +41,15 @@ from gpuaas.environments.selectors import (
     kind_offered,
     kinds_offered,
     newest_version,
-    use_of,
+    was_idle,
 )
 from gpuaas.environments.services.access import is_guest, open_require
 from gpuaas.environments.spec import ENVIRONMENTS
-from gpuaas.environments.states import LIVE, EnvironmentState
+from gpuaas.environments.states import LIVE, ON_ITS_WAY, EnvironmentState
 from tenants.roles import Permission
 
 ACCESS = Permission.WORKSPACE_ACCESS
 OPENING_SECONDS = 2
-ON_ITS_WAY = frozenset({EnvironmentState.REQUESTED, EnvironmentState.CREATING, EnvironmentState.STARTING})
 BROWSER = re.compile(r"[0-9a-f]{64}")
 KIND, KIND_NAME = "made_of__kind__slug", "made_of__kind__name"
 LIST = Listing(
@@ -259,12 +258,6 @@ def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
     )
 
 
-def _was_idle(row: Environment) -> bool:
-    """Whether it was stopped for want of use, and not started since."""
-    found = use_of(row)
-    return found is not None and found.stopped_at is not None
-
-
 def _looks_ahead(request: HttpRequest) -> bool:
     """Whether the browser asks before somebody wants to go there."""
     return request.method != "GET" or "prefetch" in request.headers.get("Sec-Purpose", "")
@@ -285,9 +278,9 @@ def enter(request: HttpRequest, label: str) -> HttpResponse:
     if row.state != EnvironmentState.READY and is_guest(place.actor, row):
         raise Forbidden(f"{row.name} does not run now; members of its workspace can start it")
     try:
-        if row.state == EnvironmentState.STOPPED and _was_idle(row) and not _looks_ahead(request):
+        if row.state == EnvironmentState.STOPPED and was_idle(row) and not _looks_ahead(request):
             row = services.environment_start(actor=place.actor, environment=row)
-        if row.state in ON_ITS_WAY or (row.state == EnvironmentState.STOPPING and _was_idle(row)):
+        if row.state in ON_ITS_WAY or (row.state == EnvironmentState.STOPPING and was_idle(row)):
             context = {"environment": row, "url": held.url_of(row), "word": held.look_of(row)[1].lower()}
             answer = draw_page(request, "environments/opening.html", context)
             answer["Refresh"] = str(OPENING_SECONDS)

@@ -149,6 +149,12 @@ def use_of(row: Environment) -> EnvironmentUse | None:
     return getattr(row, "use", None)
 
 
+def was_idle(row: Environment) -> bool:
+    """Whether it was stopped for want of use, and neither started since nor stopped by somebody."""
+    found = use_of(row)
+    return found is not None and found.stopped_at is not None
+
+
 def hours_of(row: Environment) -> int | None:
     """Without use, after which it is stopped; None = never."""
     return row.idle_hours or definition_read(row.made_of.document).idle_hours

@@ -3,8 +3,8 @@
 from typing import Any
 
 from gpuaas.environments.models import EnvironmentKind
-from gpuaas.environments.services import kind_create
-from tenants.actors import Actor
+from gpuaas.environments.services import kind_create, kind_version_add
+from tenants.actors import SYSTEM, Actor
 
 # on all GPUs that it sees
 SERVE = (
@@ -103,6 +103,8 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
             "port": 8000,
             "readiness": "/health",
             "access": ["public", "workspace", "private", "organization"],
+            # requests at the door are its use; what is asked for every day stays
+            "idle_hours": 24,
             "home": "/home/user",
             # of the weights; the account has no name in the image, and Python asks for one
             "variables": ["HOME=/home/user", "USER=user"],
@@ -134,10 +136,19 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
 }
 
 
-def kinds_ship(*, actor: Actor) -> int:
-    """Adds those that are not there; what is there stays as it is. Returns how many were added."""
-    known = set(EnvironmentKind.objects.values_list("slug", flat=True))
-    missing = {slug: kind for slug, kind in SHIPPED.items() if slug not in known}
-    for slug, (name, description, document) in missing.items():
-        kind_create(actor=actor, slug=slug, name=name, description=description, document=document)
-    return len(missing)
+def kinds_ship(*, actor: Actor) -> tuple[int, int]:
+    """Adds those that are not there, and their versions of now to those of which the portal has written the newest; what somebody
+    else has added stays the newest. Returns how many kinds and versions were added."""
+    known = {row.slug: row for row in EnvironmentKind.objects.prefetch_related("versions")}
+    kinds = versions = 0
+    for slug, (name, description, document) in SHIPPED.items():
+        if slug not in known:
+            kind_create(actor=actor, slug=slug, name=name, description=description, document=document)
+            kinds += 1
+            continue
+        newest = known[slug].versions.all()[0]
+        if newest.created_by == SYSTEM.name and newest.document != document:
+            note = "as it comes with the portal"
+            kind_version_add(actor=actor, kind=known[slug], document=document, note=note)
+            versions += 1
+    return kinds, versions

@@ -38,6 +38,7 @@ MACHINE = life_machine(
 LIVE = frozenset(S) - {S.DELETED}
 # nothing of it but its home is at the site
 OFF = frozenset({S.STOPPED, S.DELETED})
+ON_ITS_WAY = frozenset({S.REQUESTED, S.CREATING, S.STARTING})
 ALLOWED = {
     **life_allowed(S),
     Verb.SUSPEND: Allowed(frozenset({S.REQUESTED, S.CREATING, S.READY, S.STARTING}), always),

@@ -151,8 +151,24 @@ def test_what_is_shipped_is_valid_and_added_once(db: None) -> None:
         "shell": None,
         "vllm": 8000,
     }
-    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == (5, 0)
+    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == ((5, 0), (0, 0))
     assert kinds_offered().count() == 5
+    assert {slug for slug, (_, _, document) in SHIPPED.items() if "idle_hours" in document} == {"vllm"}
+
+
+def test_an_update_adds_versions_where_nobody_else_has(
+    as_olga: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kinds_ship(actor=SYSTEM)
+    own = EnvironmentKind.objects.get(slug="shell")
+    kind_version_add(actor=as_olga, kind=own, document={**DOCUMENT, "image": "ours:1"})
+    for slug in ("shell", "vllm"):
+        name, words, document = SHIPPED[slug]
+        monkeypatch.setitem(SHIPPED, slug, (name, words, {**document, "image": "newer:1"}))
+    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == ((0, 1), (0, 0))
+    assert own.versions.latest("number").document["image"] == "ours:1"
+    added = EnvironmentKind.objects.get(slug="vllm").versions.latest("number")
+    assert (added.number, added.document["image"]) == (2, "newer:1")
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,25 @@
 The answer about a pass is remembered for SECONDS. Whatever is not known to be allowed is refused.
 """
 
+import asyncio
 import base64
 import binascii
 import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from posixpath import normpath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote, urlencode
 
 from gpuaas.core.rate import Rate
 from gpuaas.core.request import RequestInfo
 from gpuaas.environments.door import pages
 from gpuaas.environments.door.envoy import OWN
-from gpuaas.environments.door.pages import SILENT, Answer, nowhere, page
+from gpuaas.environments.door.pages import ASLEEP, MOMENT, SILENT, Answer, Asleep, asleep, nowhere, page
 from gpuaas.environments.door.passes import Admission, Verdict
 from gpuaas.environments.services.access import KEY_FORM, hashed
 
@@ -88,6 +89,11 @@ class Asked:
         return self.method in READS and not self.is_socket and accepted
 
     @property
+    def looks_ahead(self) -> bool:
+        """Whether the browser asks before somebody wants to go there."""
+        return "prefetch" in self.headers.get("sec-purpose", "")
+
+    @property
     def is_foreign(self) -> bool:
         """Whether another site's page makes the browser ask, for anything but to go here. Hosts of other environments are
         the same site to a browser, which sends this one's cookies along."""
@@ -114,24 +120,28 @@ class TooOften(Exception):
 Find = Callable[[str, str, bool, str | None], Awaitable[Admission | None]]
 Exchange = Callable[[str, str, str, str | None], Awaitable[str | None]]
 ByKey = Callable[[str, str, str | None], Awaitable[str | None]]
+Wake = Callable[[Admission, str | None], Coroutine[Any, Any, Asleep]]
 
 
 @dataclass
 class Desk:
     """find: by label and hash, of a pass's cookie or (true) of a key. exchange: label, ticket and the browser's secret for a
-    cookie. by_key: label and key for one. Each is told the client's address."""
+    cookie. by_key: label and key for one. wake: what is good and does not run, for why not. Each is told the client's address."""
 
     domain: str
     portal: str
     find: Find
     exchange: Exchange
     by_key: ByKey
+    wake: Wake
     # by the hash of what was shown: what was found, and when
     seen: dict[str, tuple[Admission, float]] = field(default_factory=dict)
     # labels by hashes of what was shown since somebody last took note of it: what is remembered asks no database
     used: dict[str, str] = field(default_factory=dict)
     # the same since connections to the label were last ended: nobody else can have one
     connected: dict[str, str] = field(default_factory=dict)
+    # by label: why it does not run, as a key was last answered, and when it was asked
+    woken: dict[str, tuple[asyncio.Task[Asleep], float]] = field(default_factory=dict)
     rate: Rate = field(default_factory=Rate)
 
     async def answer(self, asked: Asked) -> Answer:
@@ -168,12 +178,23 @@ class Desk:
         if verdict is Verdict.OUTSIDER:
             return nowhere()
         if verdict is Verdict.ASLEEP:
-            return (
-                self._sign_in(label, asked)
-                if asked.is_page and not found.key
-                else page(503, "Not running", "The environment has to be started first.")
-            )
-        return pages.moment() if asked.for_page else _onward(asked, found)
+            if asked.is_page and not found.key:
+                return self._sign_in(label, asked)
+            return asleep(await self._why(found, asked), for_person=asked.is_page or not asked.key)
+        if asked.for_page:
+            return asleep(MOMENT, for_person=asked.is_page or not asked.key)
+        return _onward(asked, found)
+
+    async def _why(self, found: Admission, asked: Asked) -> Asleep:
+        """One that was stopped for want of use starts by a key; where that was exchanged for a pass, by a page that somebody
+        looks at. However many ask at once, the database is asked once."""
+        if not (asked.key or (found.key and asked.is_page and not asked.looks_ahead)):
+            return ASLEEP
+        task, since = self.woken.get(found.label, (None, 0.0))
+        if task is None or (task.done() and time.monotonic() - since >= SECONDS):
+            task = asyncio.create_task(self.wake(found, asked.address))
+            self.woken[found.label] = task, time.monotonic()
+        return await asyncio.shield(task)
 
     def label_of(self, host: str) -> str | None:
         label, _, domain = host.partition(".")
@@ -181,8 +202,8 @@ class Desk:
         return label if ours and LABEL.fullmatch(label) else None
 
     def remember(self, found: Admission) -> None:
-        """One that no longer admits is forgotten, so that the next request asks anew."""
-        if found.verdict is Verdict.ADMITTED:
+        """One that is worth nothing is forgotten, so that the next request asks anew."""
+        if found.is_good:
             self.seen[found.secret] = found, time.monotonic()
         else:
             self.seen.pop(found.secret, None)
@@ -212,7 +233,7 @@ class Desk:
                 self.seen.pop(secret, None)
                 return None
             self.remember(known)
-            if caller and known.verdict is Verdict.ADMITTED:
+            if caller and known.is_good:
                 self.rate.take_back(caller)
         if known.label != label:
             return None

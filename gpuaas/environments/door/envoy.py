@@ -21,7 +21,7 @@ CERTIFICATE, KEY, TLS = "certificate.pem", "key.pem", "tls"
 # what the portal is told of a request. Not `upgrade`: its server would take the question for a WebSocket
 ASKED = (
     *("cookie", "authorization", "accept", "origin", "sec-websocket-version", "x-forwarded-for"),
-    *("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "service-worker"),
+    *("sec-fetch-site", "sec-fetch-mode", "sec-fetch-dest", "sec-purpose", "service-worker"),
 )
 # what the portal's answer sets in a request that goes on to the pod
 SET = ("cookie", "x-gpuaas-user", "x-gpuaas-key")

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 from dataclasses import dataclass, field
 from html import escape
 from typing import Final
@@ -45,10 +46,32 @@ def nowhere() -> Answer:
     return page(404, "Not found", "There is nothing here, or nothing for you.")
 
 
-def moment() -> Answer:
-    """It is ready, and Envoy is about to be told."""
-    answer = page(503, "One moment", "The environment is about to answer.")
-    return Answer(503, [*answer.headers, ("refresh", "1"), ("retry-after", "1")], answer.body)
+@dataclass(frozen=True)
+class Asleep:
+    """Why there is no answer yet, or none. code: for programs. seconds: after which it is worth asking again; 0: not before
+    somebody has done something about it."""
+
+    code: str
+    title: str
+    words: str
+    seconds: int = 0
+
+
+# it is ready, and Envoy is about to be told
+MOMENT: Final = Asleep("starting", "One moment", "The environment is about to answer.", 1)
+ASLEEP: Final = Asleep("not_running", "Not running", "The environment has to be started first.")
+
+
+def asleep(why: Asleep, *, for_person: bool) -> Answer:
+    """A page that asks again by itself; or the errors of OpenAI's API, whose clients wait as they are asked to, and no longer than
+    a minute."""
+    again = [("retry-after", str(why.seconds))] if why.seconds else [("x-should-retry", "false")]
+    if for_person:
+        answer = page(503, why.title, escape(why.words))
+        again += [("refresh", str(why.seconds))] if why.seconds else []
+        return Answer(503, [*answer.headers, *again], answer.body)
+    error = {"message": why.words, "type": "service_unavailable", "param": None, "code": why.code}
+    return Answer(503, [("content-type", "application/json"), *SILENT, *again], json.dumps({"error": error}))
 
 
 def later(seconds: int) -> Answer:

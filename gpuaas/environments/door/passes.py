@@ -63,6 +63,11 @@ class Admission:
     user_id: uuid.UUID | None = None
     key_id: uuid.UUID | None = None
 
+    @property
+    def is_good(self) -> bool:
+        """Whether it admits, or its key does once the environment runs."""
+        return self.verdict is Verdict.ADMITTED or (self.verdict is Verdict.ASLEEP and bool(self.key))
+
 
 @dataclass(frozen=True)
 class Shown:
@@ -122,7 +127,7 @@ def key_use(*, label: str, key: str) -> str | None:
     cookie, moment = secrets.token_urlsafe(32), clock.now()
     row.passes.create(environment=row.environment, cookie=hashed(cookie), created_at=moment)
     DoorKey.objects.filter(pk=row.pk).update(last_used_at=moment)
-    _opened(row.environment, _holder(row.prefix))
+    _opened(row.environment, holder_of(row.prefix))
     return cookie
 
 
@@ -241,7 +246,7 @@ def _valid() -> Q:
     return Q(revoked_at=None, environment__access=Access.PUBLIC, environment__state__in=list(LIVE))
 
 
-def _holder(prefix: str) -> Actor:
+def holder_of(prefix: str) -> Actor:
     """Nobody in particular, who has a key."""
     return Actor(user_id=None, name="holder of a key", token_prefix=prefix)
 
@@ -266,7 +271,7 @@ def keys_note(secrets: Collection[str]) -> None:
     found = list(rows.select_for_update(of=("self",)).select_related("environment__project"))
     for row in found:
         if row.last_used_at is None or row.last_used_at < moment - OPENED_AGAIN:
-            _opened(row.environment, _holder(row.prefix))
+            _opened(row.environment, holder_of(row.prefix))
     if found:
         DoorKey.objects.filter(pk__in=[row.pk for row in found]).update(last_used_at=moment)
 

@@ -25,30 +25,14 @@ import uvicorn
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, InterfaceError
-from django.db.models import Q
 
 from gpuaas.core.connections import in_thread
-from gpuaas.core.request import RequestInfo, current_request
-from gpuaas.environments.door import envoy, ways
+from gpuaas.environments.door import base, envoy, ways
 from gpuaas.environments.door.app import app_of
 from gpuaas.environments.door.desk import Desk
 from gpuaas.environments.door.envoy import Place, Route
 from gpuaas.environments.door.hostkey import host_key
-from gpuaas.environments.door.passes import (
-    Admission,
-    Shown,
-    Verdict,
-    admissions,
-    admissions_by_key,
-    admissions_by_ssh,
-    key_use,
-    keys_note,
-    ssh_note,
-    ticket_use,
-    use_note,
-)
-from gpuaas.environments.models import DoorKey, DoorPass, Environment
-from gpuaas.environments.states import EnvironmentState
+from gpuaas.environments.door.passes import Admission, Verdict
 
 if TYPE_CHECKING:
     from gpuaas.environments.door.ssh import Gate
@@ -94,7 +78,8 @@ class Door:
     written: dict[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.desk = Desk(self.place.domain, settings.PUBLIC_URL, self._find, _exchange, _by_key)
+        asked = self._find, base.exchange, base.pass_by_key, base.wake
+        self.desk = Desk(self.place.domain, settings.PUBLIC_URL, *asked)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until `stop`."""
@@ -135,9 +120,9 @@ class Door:
     # -- what is asked -----------------------------------------------------------------------------------------------
 
     async def _find(self, label: str, secret: str, by_key: bool, client: str | None) -> Admission | None:  # noqa: FBT001  as `Find`
-        with _asked_by(client):
-            found = await in_thread(_entered, label, secret, by_key=by_key)
-        if found is not None and found.verdict is Verdict.ADMITTED:
+        with base.asked_by(client):
+            found = await in_thread(base.entered, label, secret, by_key=by_key)
+        if found is not None and found.is_good:
             self.inside[secret] = label
         return found
 
@@ -155,7 +140,7 @@ class Door:
             self._certificate()
         # more may come in meanwhile
         inside = dict(self.inside)
-        ready, answering, found = await in_thread(_round, list(inside))
+        ready, answering, found = await in_thread(base.round_of, list(inside))
         self._leave(inside, [each for each in found if each.verdict is Verdict.ADMITTED])
         with _apart("leaving"):
             self._tell()
@@ -197,7 +182,7 @@ class Door:
         labels = {*await self._open(), *used.values(), *shells} & ready.keys()
         with _apart("use"):
             if labels:
-                await in_thread(_noted, [ready[label] for label in labels], list(used))
+                await in_thread(base.noted, [ready[label] for label in labels], list(used))
             for secret in used:
                 self.desk.used.pop(secret, None)
 
@@ -269,7 +254,7 @@ class Door:
             except (DatabaseError, InterfaceError) as error:
                 log.warning("door_no_host_key", error=type(error).__name__)
                 await asyncio.sleep(AGAIN_SECONDS)
-        self.gate = Gate(_shown, _came)
+        self.gate = Gate(base.shown, base.came)
         await self.gate.serve(settings.DOOR_SSH_BIND or ("", 0), key)
 
     # -- Envoy -------------------------------------------------------------------------------------------------------
@@ -306,25 +291,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-async def _exchange(label: str, ticket: str, browser: str, client: str | None) -> str | None:
-    with _asked_by(client):
-        return await in_thread(ticket_use, label=label, ticket=ticket, browser=browser)
-
-
-async def _by_key(label: str, key: str, client: str | None) -> str | None:
-    with _asked_by(client):
-        return await in_thread(key_use, label=label, key=key)
-
-
-async def _shown(shown: Collection[Shown]) -> dict[Shown, Admission]:
-    return await in_thread(admissions_by_ssh, shown)
-
-
-async def _came(found: Admission, client: str | None) -> None:
-    with _asked_by(client):
-        await in_thread(ssh_note, found)
-
-
 @contextlib.contextmanager
 def _apart(part: str) -> Iterator[None]:
     """A part of a round, whose failure stops no other one."""
@@ -332,49 +298,6 @@ def _apart(part: str) -> Iterator[None]:
         yield
     except (DatabaseError, InterfaceError, OSError) as error:
         log.warning("door_not_looked", part=part, error=type(error).__name__)
-
-
-@contextlib.contextmanager
-def _asked_by(client: str | None) -> Iterator[None]:
-    """For the audit log."""
-    token = current_request.set(RequestInfo(ip=client))
-    try:
-        yield
-    finally:
-        current_request.reset(token)
-
-
-def _entered(label: str, secret: str, *, by_key: bool) -> Admission | None:
-    """The pass or the key, and that it was used, before anything goes on to the pod."""
-    if by_key:
-        rows = admissions_by_key(DoorKey.objects.filter(secret_hash=secret, environment__label=label))
-    else:
-        rows = admissions(DoorPass.objects.filter(cookie=secret, environment__label=label))
-    found = next(iter(rows), None)
-    if found is not None and found.verdict is Verdict.ADMITTED:
-        use_note([found.environment_id])
-        if by_key:
-            keys_note([secret])
-    return found
-
-
-def _noted(environments: list[uuid.UUID], secrets: list[str]) -> None:
-    use_note(environments)
-    keys_note(secrets)
-
-
-def _round(inside: list[str]) -> tuple[dict[str, uuid.UUID], dict[str, uuid.UUID], list[Admission]]:
-    """What is ready, by label, and what of it has a port; and what the passes of those inside are worth."""
-    rows = Environment.objects.filter(state=EnvironmentState.READY, label__isnull=False).order_by()
-    found = list(
-        rows.annotate(answers=Q(made_of__document__has_key="port")).values_list("label", "pk", "answers")
-    )
-    ready = {label or "": pk for label, pk, _ in found}
-    answering = {label or "": pk for label, pk, answers in found if answers}
-    if not inside:
-        return ready, answering, []
-    by_key = admissions_by_key(DoorKey.objects.filter(secret_hash__in=inside))
-    return ready, answering, [*admissions(DoorPass.objects.filter(cookie__in=inside)), *by_key]
 
 
 @contextlib.contextmanager

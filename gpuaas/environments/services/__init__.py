@@ -14,6 +14,7 @@ from gpuaas.environments.services.changes import (
     environment_restart,
     environment_start,
     environment_stop,
+    environment_wake,
     environment_wrong,
 )
 from gpuaas.environments.services.idle import environment_idle_set, environment_keep
@@ -33,6 +34,7 @@ __all__ = [
     "environment_restart",
     "environment_start",
     "environment_stop",
+    "environment_wake",
     "environment_wrong",
     "key_create",
     "key_revoke",

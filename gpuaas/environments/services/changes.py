@@ -11,6 +11,7 @@ from gpuaas.core.queue import poke
 from gpuaas.core.schema import document_check
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
+    DoorKey,
     Environment,
     EnvironmentKind,
     EnvironmentLog,
@@ -20,13 +21,13 @@ from gpuaas.environments.models import (
 from gpuaas.environments.selectors import newest_version
 from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit
 from gpuaas.environments.spec import ENVIRONMENTS
-from gpuaas.environments.states import EnvironmentState, OperationKind
+from gpuaas.environments.states import Access, EnvironmentState, OperationKind
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of, size_check
 from gpuaas.workspaces.services.inside import place_judge, place_take, workspace_awake
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 
 LOG_TASK = "environments.log"
 
@@ -136,8 +137,23 @@ def environment_start(
     permit(actor, environment)
     place = workspace_awake(environment.workspace)
     row = ENVIRONMENT.asked(actor, environment, Verb.RESUME, expected_version)
-    if ENVIRONMENT.is_already(row, Verb.RESUME):
+    return row if ENVIRONMENT.is_already(row, Verb.RESUME) else _start(actor, place, row)
+
+
+@transaction.atomic
+def environment_wake(*, holder: Actor, key: DoorKey) -> Environment:
+    """By somebody with a key that opens it, who is written down as `holder`: one that was stopped for want of use starts, as long
+    as its workspace has room for it. Nothing changes if that is no longer so once the row is locked."""
+    place = workspace_awake(key.environment.workspace)
+    row = ENVIRONMENT.lock(key.environment_id)
+    idle = EnvironmentUse.objects.filter(pk=row.pk, stopped_at__isnull=False)
+    opens = row.access == Access.PUBLIC and DoorKey.objects.filter(pk=key.pk, revoked_at=None).exists()
+    if row.state != EnvironmentState.STOPPED or not opens or not idle.exists():
         return row
+    return _start(holder, place, ENVIRONMENT.asked(SYSTEM, row, Verb.RESUME))
+
+
+def _start(actor: Actor, place: Workspace, row: Environment) -> Environment:
     wrong = Mistakes()
     room_of(workspace=place, besides=row).judge(wrong, row.pool, row.sizes)
     wrong.refuse()
@@ -153,7 +169,7 @@ def environment_stop(
     *, actor: Actor, environment: Environment, expected_version: int | None = None, reason: str = ""
 ) -> Environment:
     """Gives back all that it takes but its home; what it was doing ends. One that was stopped for want of use is no longer started
-    by whoever opens it; else repeating it changes nothing."""
+    by those who open it or show a key; else repeating it changes nothing."""
     row = ENVIRONMENT.asked(actor, environment, Verb.SUSPEND, expected_version)
     if ENVIRONMENT.is_already(row, Verb.SUSPEND):
         EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=None)

@@ -1,6 +1,7 @@
 """What the desk answers by keys, and what guessing costs: without an Envoy, and with a database that counts."""
 
 import asyncio
+import json
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +11,11 @@ import pytest
 
 from gpuaas.environments.door.app import asked_of
 from gpuaas.environments.door.desk import BY_KEY, ENTER, PASS, TRIES, WAY, Asked, Desk
-from gpuaas.environments.door.pages import Answer
+from gpuaas.environments.door.pages import Answer, Asleep
 from gpuaas.environments.door.passes import Admission, Verdict
 from gpuaas.environments.services.access import hashed
 
+WAITS = Asleep("starting", "Starting", "It <starts>.", 10)
 LABEL, PAGE = "1" * 32, {"accept": "text/html", "sec-fetch-mode": "navigate"}
 HERE, THERE = {"x-forwarded-for": "192.0.2.1"}, {"x-forwarded-for": "192.0.2.2"}
 
@@ -30,6 +32,8 @@ class Base:
     tickets: dict[str, str] = field(default_factory=dict)
     cookie: str = "c" * 43
     asked: int = 0
+    woken: int = 0
+    why: Asleep = WAITS
     away: bool = False
 
     def knows(self, secret: str, verdict: Verdict = Verdict.ADMITTED, key: str = "ci", user: str = "") -> str:
@@ -53,8 +57,13 @@ class Base:
         self.asked += 1
         return self.cookie if hashed(key) in self.known else None
 
+    async def wake(self, found: Admission, client: str | None) -> Asleep:
+        self.woken += 1
+        await asyncio.sleep(0)
+        return self.why
+
     def desk(self) -> Desk:
-        return Desk("apps.test", "https://portal.test", self.find, self.exchange, self.by_key)
+        return Desk("apps.test", "https://portal.test", self.find, self.exchange, self.by_key, self.wake)
 
 
 def ask(
@@ -242,9 +251,43 @@ def test_passes_that_no_longer_admit_are_bounded_too(verdict: Verdict) -> None:
     assert base.asked <= TRIES + 10
 
 
-def test_a_holder_of_a_key_is_not_sent_to_sign_in_while_it_sleeps() -> None:
+def test_a_key_wakes_what_sleeps_and_is_answered_as_openai_would() -> None:
     base = Base()
-    assert shown(base.desk(), base.knows("p" * 43, Verdict.ASLEEP), **PAGE).status == 503
+    desk, key = base.desk(), base.knows(key_new(), Verdict.ASLEEP)
+    found = [ask(desk, "/v1/models", "POST", bearer(key), own=True) for _ in range(3 * TRIES)]
+    assert {each.status for each in found} == {503}, "it is no guess"
+    assert (base.asked, base.woken) == (1, 1)
+    first = found[0]
+    assert (named(first, "retry-after"), named(first, "x-should-retry")) == ("10", "")
+    assert named(first, "content-type") == "application/json"
+    error = {"message": "It <starts>.", "type": "service_unavailable", "param": None, "code": "starting"}
+    assert json.loads(first.body) == {"error": error}
+    desk.woken = {label: (task, 0.0) for label, (task, _) in desk.woken.items()}
+    base.why = Asleep("stopped", "Not running", "Somebody has stopped it.")
+    refused = ask(desk, headers=bearer(key))
+    assert (named(refused, "retry-after"), named(refused, "x-should-retry")) == ("", "false")
+    assert json.loads(refused.body)["error"]["code"] == "stopped"
+    assert ask(desk, headers=bearer(key_new())).status == 401
+    assert base.woken == 2
+    base.knows(key)
+    desk.seen = {}
+    assert json.loads(ask(desk, headers=bearer(key), own=True).body)["error"]["code"] == "starting"
+    assert (ask(desk, headers=bearer(key)).status, base.woken) == (200, 2)
+
+
+def test_a_pass_for_a_key_wakes_by_pages_that_somebody_looks_at() -> None:
+    base = Base()
+    desk, mine = base.desk(), base.knows("p" * 43, Verdict.ASLEEP)
+    assert shown(desk, mine).status == 503
+    assert shown(desk, mine, **{**PAGE, "sec-purpose": "prefetch;prerender"}).status == 503
+    assert base.woken == 0
+    opened = shown(desk, mine, **PAGE)
+    assert (opened.status, named(opened, "refresh"), base.woken) == (503, "10", 1)
+    assert "It &lt;starts&gt;." in opened.body
+    person = base.knows("q" * 43, Verdict.ASLEEP, key="", user="alice")
+    assert shown(desk, person).status == 503
+    assert shown(desk, person, **PAGE).status == 303, "the portal starts it for people"
+    assert base.woken == 1
 
 
 def test_the_client_is_who_envoy_says() -> None:

@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from deploy.embedded.certificate import certificate_make
 from gpuaas.core import clock
 from gpuaas.core.connections import in_thread
-from gpuaas.environments.door import process
+from gpuaas.environments.door import base
 from gpuaas.environments.door.desk import PASS, Asked
 from gpuaas.environments.door.envoy import ADMIN, LISTENERS, TLS, Place
 from gpuaas.environments.door.passes import KEY_PASS_LASTS, USED_AGAIN, key_use
@@ -188,11 +188,11 @@ def test_what_is_noted_of_keys_takes_as_many_queries_for_all(
     for number in range(count):
         _, secret = key_create(actor=as_alice, environment=people.row, name=f"key-{number}")
         hashes.append(hashed(secret))
-    process._noted([people.row.pk], hashes)
+    base.noted([people.row.pk], hashes)
     old = clock.now() - USED_AGAIN
     DoorKey.objects.update(last_used_at=old)
     with CaptureQueriesContext(connection) as queries:
-        process._noted([people.row.pk], hashes)
+        base.noted([people.row.pk], hashes)
     assert len(queries) <= 5
     assert DoorKey.objects.filter(secret_hash__in=hashes, last_used_at__gt=old).count() == count
 

@@ -11,7 +11,7 @@ import pytest
 
 from gpuaas.core.connections import THREADS_OF_ONE, in_thread
 from gpuaas.core.crypto import encrypt_json
-from gpuaas.environments.door import process, ways
+from gpuaas.environments.door import base, ways
 from gpuaas.environments.models import Environment
 from gpuaas.providers.kubeapi import channels
 from gpuaas.workspaces.models import Workspace
@@ -81,7 +81,7 @@ async def connection_to(row: Environment) -> tuple[socket.socket, asyncio.Task[N
 
 async def others_are_served(lab: Environment) -> None:
     async with asyncio.timeout(LOOK_SECONDS):
-        ready, _, _ = await in_thread(process._round, [])
+        ready, _, _ = await in_thread(base.round_of, [])
         assert ready[lab.label or ""] == lab.pk
         here, work = await connection_to(lab)
         reader, writer = await asyncio.open_connection(sock=here)

@@ -121,7 +121,8 @@ class EnvironmentUseOutput(Output):
         source="stop_at", allow_null=True, help_text="Announced, unless it is used or kept before."
     )
     stopped_at = serializers.DateTimeField(
-        allow_null=True, help_text="When it was stopped for want of use; opening it starts it again."
+        allow_null=True,
+        help_text="When it was stopped for want of use; opening it, or a request with a key of it, starts it again.",
     )
 
 

@@ -9,7 +9,8 @@ from tenants.actors import SYSTEM
 
 
 class Command(BaseCommand):
-    help = "Adds the kinds of environments that come with the portal and are not there yet."
+    help = "Adds the kinds of environments, and versions of them, that come with the portal and are not there yet."
 
     def handle(self, *_args: Any, **_options: Any) -> None:
-        self.stdout.write(f"{kinds_ship(actor=SYSTEM)} kinds of environments added")
+        kinds, versions = kinds_ship(actor=SYSTEM)
+        self.stdout.write(f"{kinds} kinds of environments added, {versions} versions of others")
