@@ -263,7 +263,7 @@ def clusters() -> None:
 
 
 def environments() -> None:
-    """Kinds to order, and one of them ready at the sandbox, in a workspace of alice's that is there for it."""
+    """Kinds to order, and two of them ready at the sandbox, in a workspace of alice's that is there for them."""
     from gpuaas.catalog.models import Flavor
     from gpuaas.environments import reconcile
     from gpuaas.environments.models import Environment
@@ -282,20 +282,14 @@ def environments() -> None:
     alice = actor_for(user=User.objects.get(username="alice"))
     project = Project.objects.get(slug="weather-lm")
     workspace = workspace_request(
-        actor=alice, project=project, name="notebooks", items=[(flavor.slug, 1)], storage_gib=50
+        actor=alice, project=project, name="notebooks", items=[(flavor.slug, 2)], storage_gib=50
     )
     if until_ready(workspace, run):
-        made = environment_create(
-            actor=alice,
-            workspace=workspace,
-            kind="jupyterlab",
-            name="explore",
-            gpus=1,
-            vcpus=2,
-            memory_gib=8,
-            home_gib=10,
-        )
-        until_ready(made, reconcile.run)
+        small = {"gpus": 1, "vcpus": 2, "memory_gib": 8, "home_gib": 10}
+        model = {"parameters": {"model": "Qwen/Qwen3-8B"}}
+        for name, kind, more in (("explore", "jupyterlab", {}), ("chat", "vllm", model)):
+            made = environment_create(actor=alice, workspace=workspace, kind=kind, name=name, **small, **more)
+            until_ready(made, reconcile.run)
 
 
 SWEEP = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 7 ]; then exit 3; fi"]

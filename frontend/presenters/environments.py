@@ -16,10 +16,12 @@ from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentO
 from gpuaas.environments.selectors import (
     SshWay,
     address_of,
+    counter_of,
     hours_of,
     hours_words,
     operations_of,
     ssh_way_of,
+    tokens_of,
     use_of,
 )
 from gpuaas.environments.services.idle import USE
@@ -202,6 +204,24 @@ def _use_facts(row: Environment) -> list[Fact]:
     return [*facts, Fact("Kept until", formats.when(row.kept_until))] if row.kept_until else facts
 
 
+def _count_facts(row: Environment) -> list[Fact]:
+    """Days and months of UTC."""
+    if not definition_read(row.made_of.document).metrics:
+        return []
+    today, month = tokens_of(environment=row)
+    named = ("Requests", "requests"), ("Tokens in", "tokens_in"), ("Tokens out", "tokens_out")
+    facts = [
+        Fact(name, f"{getattr(today, key):,} today, {getattr(month, key):,} this month")
+        for name, key in named
+    ]
+    counter = counter_of(row)
+    if counter is None:
+        return facts
+    until = f"until {formats.when(counter.read_at)}" if counter.read_at else formats.NONE
+    is_lost = counter.failure and row.state == S.READY
+    return [*facts, Fact("Counted", f"Not now: {counter.failure}" if is_lost else until)]
+
+
 def _has_port(row: Environment) -> bool:
     return definition_read(row.made_of.document).port is not None
 
@@ -225,6 +245,7 @@ def _facts(row: Environment) -> tuple[Fact, ...]:
         Fact("Home", f"{row.home_gib} GiB"),
         Fact("Who may open it", str(Access(row.access).label)),
         *_use_facts(row),
+        *_count_facts(row),
         Fact("Node", str(row.observed.get("node") or formats.NONE)),
         Fact("Name at the site", row.external_name),
     ]

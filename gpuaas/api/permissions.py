@@ -197,6 +197,7 @@ NEEDS: Mapping[str, Need] = {
     "environment_file_delete": ENTER,
     "environment_file_get": ENTER,
     "environment_file_put": ENTER,
+    "environment_token_days": SEE,
     "environment_log": ENTER,
     "environment_log_fetch": ENTER,
     # -- jobs

@@ -1,38 +1,21 @@
 """What an environment tells of its own use, by the API that its kind names: asked of its pod, the way that the door goes.
 
-What answers is a tenant's program: no more than MOST bytes are read, and it is believed about use alone.
+What answers is a tenant's program: it is believed about use alone.
 """
 
-import asyncio
 import json
-import re
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuaas.core.errors import NotFound, Unavailable
-from gpuaas.core.outside import outside_transaction
+from gpuaas.core.errors import Unavailable
 from gpuaas.environments.definition import definition_read
-from gpuaas.environments.door.ways import pass_on
 from gpuaas.environments.models import Environment
-from gpuaas.environments.spec import ENVIRONMENTS, spec_of
-from gpuaas.providers.base import Address, Carry
+from gpuaas.environments.pod import NONSENSE, asker
 
-SECONDS, MOST = 10, 1 << 20
 RESTING = frozenset({"idle", "dead"})
 QUIET = "?no_track_activity=1"  # what Jupyter then does not take for use itself
-# what a JSON that is none, or another one, leads to
-NONSENSE = (
-    ArithmeticError,
-    LookupError,
-    TypeError,
-    ValueError,
-    OSError,
-    RecursionError,
-    asyncio.LimitOverrunError,
-)
 Ask = Callable[[str], Any]
 
 
@@ -50,13 +33,9 @@ def told_by(row: Environment) -> Told:
     read = READERS.get(definition_read(row.made_of.document).activity)
     if read is None:
         return Told()
-    outside_transaction()
-    site = ENVIRONMENTS.at(row.site)
-    if site is None:
-        raise NotFound("the site offers no environments")
-    spec = spec_of(row)
+    ask = asker(row)
     try:
-        return read(lambda path: json.loads(asyncio.run(_answer(site.reach(spec), path))))
+        return read(lambda path: json.loads(ask(path)))
     except NONSENSE as error:
         raise Unavailable("its API does not answer as it should") from error
 
@@ -81,49 +60,3 @@ def code_server(ask: Ask) -> Told:
 
 
 READERS: Mapping[str, Callable[[Ask], Told]] = {"jupyter": jupyter, "code-server": code_server}
-
-
-async def _answer(way: Address | Carry, path: str) -> bytes:
-    """The body of a 200 to one GET."""
-    here, there = socket.socketpair()
-    reader, writer = await asyncio.open_connection(sock=here, limit=MOST)
-    far = await asyncio.open_connection(sock=there)
-    carried = asyncio.create_task(pass_on(way, *far))
-    asked = asyncio.create_task(_get(reader, writer, path))
-    try:
-        async with asyncio.timeout(SECONDS):
-            await asyncio.wait({carried, asked}, return_when=asyncio.FIRST_COMPLETED)
-            if carried.done():
-                carried.result()
-                far[1].close()
-            return await asked
-    except TimeoutError as error:
-        raise Unavailable(f"its API does not answer within {SECONDS} seconds") from error
-    except EOFError as error:
-        raise Unavailable("its API ends the connection without an answer") from error
-    finally:
-        for task in (carried, asked):
-            task.cancel()
-        await asyncio.gather(carried, asked, return_exceptions=True)
-        writer.close()
-        far[1].close()
-
-
-async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str) -> bytes:
-    writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: application/json\r\n\r\n".encode())
-    await writer.drain()
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    status = head.split(" ", 2)[1]
-    if status != "200":
-        raise Unavailable(f"its API answers with {status[:3]}")
-    length = re.search(r"(?i)^content-length: *(\d{1,9})\r$", head, re.MULTILINE)
-    if length:
-        if int(length[1]) > MOST:
-            raise Unavailable("its API answers with too much")
-        return await reader.readexactly(int(length[1]))
-    body = b""
-    while chunk := await reader.read(MOST):
-        body += chunk
-        if len(body) > MOST:
-            raise Unavailable("its API answers with too much")
-    return body

@@ -17,8 +17,10 @@ PATH: Final = r"^/[A-Za-z0-9._/-]*$"
 IMAGE: Final = r"^[a-z0-9][A-Za-z0-9._:/@-]*$"
 # what tells when it was last used: people at the door alone, or besides an API of what runs
 ACTIVITIES = ("connections", "jupyter", "code-server")
+# whose counters of requests and tokens its server shows
+METRICS = ("vllm",)
 # of a kind without a port, which is entered by SSH, the fields that mean nothing
-NEEDS_PORT: Final = ("readiness", "activity")
+NEEDS_PORT: Final = ("readiness", "activity", "metrics", "metrics_path")
 IDLE_MOST = 720
 # where a document does not say: those who are not of the workspace come in by an operator's leave alone
 USUAL_ACCESS = [Access.WORKSPACE.value, Access.PRIVATE.value]
@@ -79,6 +81,17 @@ DOCUMENT = schema_compile(
                 "enum": list(ACTIVITIES),
                 "default": ACTIVITIES[0],
             },
+            "metrics": {
+                "type": "string",
+                "title": "Whose counters of requests and tokens it shows",
+                "enum": list(METRICS),
+            },
+            "metrics_path": {
+                "type": "string",
+                "title": "Path of these counters",
+                "pattern": PATH,
+                "default": "/metrics",
+            },
             "idle_hours": {
                 "type": "integer",
                 "title": "Hours without use after which it is stopped",
@@ -104,7 +117,7 @@ DOCUMENT = schema_compile(
 class Definition:
     """`sizes`: what an order asks for if it says nothing else, by the names of MOST. port: None = it is entered by SSH alone.
     activity: one of ACTIVITIES. idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant
-    chooses so. access: who may open it, of which tenants choose; the first is the default."""
+    chooses so. access: who may open it, of which tenants choose; the first is the default. metrics: one of METRICS, "" = none."""
 
     image: str
     command: tuple[str, ...]
@@ -119,6 +132,8 @@ class Definition:
     activity: str = ACTIVITIES[0]
     idle_hours: int | None = None
     access: tuple[Access, ...] = tuple(map(Access, USUAL_ACCESS))
+    metrics: str = ""
+    metrics_path: str = "/metrics"
 
     def access_require(self, access: str | None) -> Access:
         """Of a tenant's choice; None is the default. Raises Invalid at `access`."""
@@ -171,10 +186,11 @@ def definition_read(document: Any) -> Definition:
         variables=variables,
         sizes={name: checked[name] for name in MOST},
         idle_hours=checked.get("idle_hours"),
+        metrics=checked.get("metrics", ""),
         access=tuple(map(Access, checked.get("access", USUAL_ACCESS))),
         port=checked.get("port"),
         parameters=parameters,
-        **{key: checked[key] for key in ("image", "readiness", "home", "user", "activity")},
+        **{key: checked[key] for key in ("image", "readiness", "home", "user", "activity", "metrics_path")},
     )
 
 

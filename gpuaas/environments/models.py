@@ -163,6 +163,40 @@ class EnvironmentUse(Claimable):
         return f"use of {self.environment_id}"
 
 
+class EnvironmentCounter(Claimable):
+    """What the counters of its server said at read_at, null before; due while it is ready, in an environment whose kind has some.
+    failure: why they are not known now."""
+
+    environment = models.OneToOneField(
+        Environment, on_delete=models.CASCADE, primary_key=True, related_name="counter"
+    )
+    requests = models.BigIntegerField(default=0)
+    tokens_in = models.BigIntegerField(default=0)
+    tokens_out = models.BigIntegerField(default=0)
+    read_at = models.DateTimeField(null=True, blank=True)
+    failure = models.CharField(max_length=300, blank=True)
+
+    def __str__(self) -> str:
+        return f"counter of {self.environment_id}"
+
+
+class TokenDay(models.Model):
+    """What an environment has counted on one day (UTC); a day without requests has no row."""
+
+    environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="token_days")
+    day = models.DateField()
+    requests = models.BigIntegerField()
+    tokens_in = models.BigIntegerField()
+    tokens_out = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["-day"]
+        constraints = [models.UniqueConstraint(fields=["environment", "day"], name="token_day_once")]
+
+    def __str__(self) -> str:
+        return f"{self.day} of {self.environment_id}"
+
+
 class DoorKey(Identified):
     """What opens an environment that is public with a key, to a program or to people without an account. Shown once; only its
     hash is kept."""

@@ -21,6 +21,7 @@ from gpuaas.environments.services.idle import USE
 from gpuaas.environments.services.rows import ENVIRONMENT
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.environments.states import CHANGING, EnvironmentState
+from gpuaas.environments.tokens import counts_begin, counts_last
 from gpuaas.lifecycle import inside, visits
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest
 from gpuaas.lifecycle.inside import Look, Record
@@ -78,6 +79,7 @@ def _act(visit: Visit, action: Action) -> bool:
         case CleanUp():
             RECORD.clean_up(visit, Change.SUSPEND if visit.row.state == S.STOPPED else Change.DELETE)
         case _:
+            counts_last(visit.row.pk)
             return RECORD.act(visit, action)
     return False
 
@@ -97,6 +99,7 @@ def _finish(visit: Visit, state: S) -> None:
             begun = {"used_at": moment, "since": moment, "due_at": moment, "unknown": ""}
             begun |= {"stop_at": None, "stopped_at": None}
             EnvironmentUse.objects.update_or_create(environment=row, defaults=begun)
+            counts_begin(row)
         row.due_at = visit.row.due_at  # the transition has read the row anew
         claims.release(
             row, due_at=moment if state == S.READY else moment + visits.LEFTOVERS_AFTER, attempts=0

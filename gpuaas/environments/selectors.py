@@ -2,23 +2,27 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import UTC
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
+from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 from gpuaas.core.rows import first_of
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
     DoorKey,
     Environment,
+    EnvironmentCounter,
     EnvironmentKind,
     EnvironmentOperation,
     EnvironmentUse,
     KindVersion,
     SshKey,
+    TokenDay,
 )
 from gpuaas.environments.states import LIVE, OFF, Access, EnvironmentState, KindState
 from gpuaas.lifecycle.selectors import seen_by
@@ -199,6 +203,40 @@ def ssh_way_of(row: Environment) -> SshWay | None:
         return SshWay(command, "", "")
     place = host if port == SSH_PORT else f"[{host}]:{port}"
     return SshWay(command, f"{place} {key.public}", fingerprint_of(key.public))
+
+
+# -- what was counted ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Of a day or a month, in UTC."""
+
+    requests: int
+    tokens_in: int
+    tokens_out: int
+
+
+def token_days_of(*, environment: Environment) -> QuerySet[TokenDay]:
+    """Newest first, without the days on which nothing was counted."""
+    return environment.token_days.all()
+
+
+def counter_of(row: Environment) -> EnvironmentCounter | None:
+    """None where nothing was counted yet."""
+    return EnvironmentCounter.objects.filter(pk=row.pk).first()
+
+
+def tokens_of(*, environment: Environment) -> tuple[Tokens, Tokens]:
+    """Of today and of this month; 1 query."""
+    today = clock.now().astimezone(UTC).date()
+    names = [each.name for each in fields(Tokens)]
+    sums = environment.token_days.filter(day__gte=today.replace(day=1)).aggregate(
+        **{f"month_{name}": Sum(name, default=0) for name in names},
+        **{f"today_{name}": Sum(name, filter=Q(day=today), default=0) for name in names},
+    )
+    found = [Tokens(**{name: int(sums[f"{of}_{name}"]) for name in names}) for of in ("today", "month")]
+    return found[0], found[1]
 
 
 # -- what is free --------------------------------------------------------------------------------------------------

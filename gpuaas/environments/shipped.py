@@ -105,6 +105,7 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
             "access": ["public", "workspace", "private", "organization"],
             # requests at the door are its use; what is asked for every day stays
             "idle_hours": 24,
+            "metrics": "vllm",
             "home": "/home/user",
             # of the weights; the account has no name in the image, and Python asks for one
             "variables": ["HOME=/home/user", "USER=user"],

@@ -6,9 +6,9 @@ from celery import shared_task
 
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.core import claims
-from gpuaas.environments import reconcile, use
+from gpuaas.environments import reconcile, tokens, use
 from gpuaas.environments.door import passes
-from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentUse
+from gpuaas.environments.models import Environment, EnvironmentCounter, EnvironmentLog, EnvironmentUse
 from gpuaas.environments.services.changes import LOG_TASK
 from gpuaas.environments.services.rows import ENVIRONMENT
 
@@ -40,6 +40,17 @@ def uses() -> int:
     """A look at each environment whose use is to be asked for."""
     use.uses_begin()
     return claims.due_poke(EnvironmentUse, "environments.use", by="environment__site")
+
+
+@shared_task(name="environments.count", base=SiteTask, site_by="environments")
+def environment_count(environment_id: str) -> bool:
+    return tokens.counts_look(uuid.UUID(environment_id))
+
+
+@shared_task(name="environments.counts")
+def counts() -> int:
+    """A look at the counters of each endpoint that is due."""
+    return claims.due_poke(EnvironmentCounter, "environments.count", by="environment__site")
 
 
 @shared_task(name="environments.passes_forget")

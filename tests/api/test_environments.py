@@ -8,12 +8,13 @@ import time_machine
 from gpuaas.core.clock import now
 from gpuaas.environments.models import Environment
 from gpuaas.environments.reconcile import log_fetch
+from gpuaas.environments.tokens import counts_look
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
 from tests.environments.conftest import travel, unused, workspace
-from tests.environments.stage import DOCUMENT, at, kind, ready, row_in, settle
+from tests.environments.stage import DOCUMENT, START, at, kind, ready, row_in, settle
 
 __all__ = ["travel", "unused", "workspace"]
 
@@ -173,3 +174,23 @@ def test_olga_keeps_the_catalog(olgas: Caller, alices: Caller) -> None:
     retired = olgas.patch(f"{KINDS}/notebook", {"state": "retired"})
     assert (retired.status, retired.json["state"]) == (200, "retired")
     assert alices.get(KINDS).status == 404
+
+
+def test_requests_and_tokens_by_day(
+    travel: time_machine.Traveller, alices: Caller, bobs: Caller, as_alice: Actor, workspace: Workspace
+) -> None:
+    kind(metrics="vllm")
+    row = ready(as_alice, workspace, gpus=0)
+    place = f"{HERE}/{row.pk}/tokens"
+    assert alices.get(place).json == {"next": None, "results": []}
+    for minutes in (10, 20, 60 * 17):
+        travel.move_to(START + timedelta(minutes=minutes))
+        counts_look(row.pk)
+    travel.move_to(START)
+    first, second = alices.get(place).json["results"]
+    assert (first["day"], second["day"]) == ("2027-03-02", "2027-03-01")
+    assert second == {"day": "2027-03-01", "requests": 60, "tokens_in": 21000, "tokens_out": 7200}
+    page = alices.get(f"{place}?page_size=1").json
+    assert [each["day"] for each in page["results"]] == ["2027-03-02"]
+    assert alices.get(page["next"]).json == {"next": None, "results": [second]}
+    assert bobs.get(place).status == 200, "as the environment itself"

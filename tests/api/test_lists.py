@@ -246,7 +246,11 @@ class World:
         now = clock.now()
         at_site(row_in(first, f"e-{n:03}"), *(f"{number}.txt" for number in range(n)))
         more = {"kind": "restart", "requested_by": "alice", "requested_at": now, "finished_at": now}
-        operation = Environment.objects.earliest("pk").operations.create(**more)
+        oldest = Environment.objects.earliest("pk")
+        oldest.token_days.create(
+            day=date(2026, 1, 1) + timedelta(days=n), requests=n, tokens_in=n, tokens_out=n
+        )
+        operation = oldest.operations.create(**more)
         operation.steps.create(position=0, key="stop", label="End what runs of it")
         kind(f"kind-{n:03}")
         kind_version_add(actor=SYSTEM, kind=EnvironmentKind.objects.get(slug="kind-001"), document=NOTEBOOK)

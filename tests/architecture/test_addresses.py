@@ -159,7 +159,7 @@ CALLERS = re.compile(
 )
 CLIENTS = {
     "gpuaas/providers/reach.py": "the guard itself",
-    "gpuaas/environments/activity.py": "socketpair",  # what leads on is the driver's way, as the door's
+    "gpuaas/environments/pod.py": "socketpair",  # what leads on is the driver's way, as the door's
     "gpuaas/environments/door/process.py": "AF_UNIX",  # where Envoy asks
     "gpuaas/providers/kubeapi/client.py": "pools_guard",
     "gpuaas/providers/kubeapi/channels.py": "addresses_of",

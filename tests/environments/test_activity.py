@@ -9,6 +9,7 @@ import time_machine
 
 from gpuaas.core.errors import Unavailable
 from gpuaas.environments import activity
+from gpuaas.environments import pod as pod_asked
 from gpuaas.environments.activity import Told, code_server, jupyter
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import FOR_SPEC
@@ -77,7 +78,7 @@ def test_a_pod_that_says_nothing_is_not_waited_for_long(
     async def pod(_reader: Any, _writer: Any) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(activity, "SECONDS", 0.05)
+    monkeypatch.setattr(pod_asked, "SECONDS", 0.05)
     monkeypatch.setattr(SandboxEnvironments, "reach", lambda *_: pod)
     with pytest.raises(Unavailable, match="does not answer within"):
         activity.told_by(Environment.objects.select_related(*FOR_SPEC).get(pk=unused.pk))

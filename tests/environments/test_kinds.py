@@ -98,6 +98,8 @@ def test_a_version_is_never_changed(as_olga: Actor) -> None:
         ({"variables": {"A": "x"}}, "variables"),
         ({"arguments": "one"}, "arguments"),
         ({"gpus": 65}, "gpus"),
+        ({"metrics": "nothing"}, "metrics"),
+        ({"metrics": "vllm", "metrics_path": "http://10.0.0.1/"}, "metrics_path"),
         ({"memory_gib": 0}, "memory_gib"),
         ({"privileged": True}, "privileged"),
         ({"parameters": {"type": "string"}}, "must be an object"),
@@ -176,6 +178,8 @@ def test_an_update_adds_versions_where_nobody_else_has(
     [
         ({"readiness": "/api"}, "readiness"),
         ({"activity": "jupyter"}, "activity"),
+        ({"metrics": "vllm"}, "metrics"),
+        ({"metrics_path": "/metrics"}, "metrics_path"),
         (
             {"access": ["workspace", "public"]},
             "access: without a port only these are possible: workspace, private",

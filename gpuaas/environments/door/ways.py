@@ -71,14 +71,14 @@ async def _connect(way: Address, reader: asyncio.StreamReader, writer: asyncio.S
             from_pod, to_pod = await asyncio.open_connection(way.host, way.port)
     except (OSError, TimeoutError) as error:
         raise Unavailable(f"no connection to {way.host}: is there a route to the site's pods?") from error
+    both = [asyncio.create_task(_copy(reader, to_pod)), asyncio.create_task(_copy(from_pod, writer))]
     try:
-        both = [asyncio.create_task(_copy(reader, to_pod)), asyncio.create_task(_copy(from_pod, writer))]
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    finally:  # who asked may have given up
         for each in both:
             each.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
-    finally:
         to_pod.close()
+        await asyncio.gather(*both, return_exceptions=True)
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

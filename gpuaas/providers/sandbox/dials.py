@@ -46,7 +46,8 @@ def fault_set(site_id: uuid.UUID, *, area: str, name: str, found: Any = None) ->
 
     area `checks`: name is a check's type, found its status. `nodes`: a node, with {type: status}. `sick`: a node, with
     {MIG profile ("" = whole cards): how many}. `screens`: with any name and value the site has no consoles.
-    `use`: an environment, with {"at": when it was last used} and {"kernel": what its kernel does}, as it tells itself.
+    `use`: an environment, with {"at": when it was last used} and {"kernel": what its kernel does}, as it tells itself, and its
+    counters by the names of vLLM, such as {"prompt_tokens": "350.0"}.
     """
     with site_write(site_id) as site:
         dialed = {key: value for key, value in site.faults.get(area, {}).items() if key != name}

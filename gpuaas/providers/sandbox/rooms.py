@@ -11,6 +11,8 @@ from websockets.frames import BINARY, TEXT, Frame
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
+from gpuaas.core import clock
+
 MOST = 1 << 20
 Headers = list[tuple[str, str]]
 
@@ -34,14 +36,34 @@ async def answer(
             return
         await reader.readexactly(min(int(dict(headers).get("content-length", "0")), MOST))
         asked = {"environment": name, "method": method, "path": path, "headers": headers}
-        told = _used(use).get(path.partition("?")[0], asked)
-        as_page = "text/html" in dict(headers).get("accept", "")
-        body = (_page(name, f"{method} {path}", headers) if as_page else json.dumps(told)).encode()
-        kind = "text/html; charset=utf-8" if as_page else "application/json"
+        text, kind = _said(use, path.partition("?")[0], asked)
+        if "text/html" in dict(headers).get("accept", ""):
+            text, kind = _page(name, f"{method} {path}", headers), "text/html; charset=utf-8"
+        body = text.encode()
         writer.write(
             f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
         )
         await writer.drain()
+
+
+def _said(use: Mapping[str, str], path: str, asked: Mapping[str, object]) -> tuple[str, str]:
+    """With its type."""
+    if path == "/metrics":
+        return _counted(use), "text/plain; version=0.0.4; charset=utf-8"
+    return json.dumps(_used(use).get(path, asked)), "application/json"
+
+
+def _counted(use: Mapping[str, str]) -> str:
+    """In the words of vLLM, as if somebody had asked every 20 seconds since it began, unless the site is dialed otherwise."""
+    asked = max(int((clock.now() - datetime.fromisoformat(use["at"])).total_seconds()) // 20, 0)
+    usual = {"request_success": asked, "prompt_tokens": 350 * asked, "generation_tokens": 120 * asked}
+    lines = []
+    for name, count in usual.items():
+        lines += [
+            f"# TYPE vllm:{name}_total counter",
+            f'vllm:{name}_total{{engine="0"}} {use.get(name, float(count))}',
+        ]
+    return "\n".join([*lines, ""])
 
 
 def _used(use: Mapping[str, str]) -> dict[str, object]:

@@ -126,6 +126,13 @@ class EnvironmentUseOutput(Output):
     )
 
 
+class TokenDayOutput(Output):
+    day = serializers.DateField(help_text="Of UTC.")
+    requests = serializers.IntegerField(help_text="That its server has finished.")
+    tokens_in = serializers.IntegerField(help_text="Of prompts.")
+    tokens_out = serializers.IntegerField(help_text="Generated.")
+
+
 class EnvironmentOutput(Output):
     id = serializers.UUIDField()
     name = serializers.CharField()

@@ -21,6 +21,7 @@ environment_urls = tagged(
     (f"{ENVIRONMENT}/operations", views.EnvironmentOperationsView, "environment-operations"),
     (f"{ENVIRONMENT}/files", files.FilesView, "environment-files"),
     (f"{ENVIRONMENT}/files/content", files.FileContentView, "environment-file-content"),
+    (f"{ENVIRONMENT}/tokens", views.EnvironmentTokensView, "environment-tokens"),
     (f"{ENVIRONMENT}/log", views.EnvironmentLogView, "environment-log"),
 )
 

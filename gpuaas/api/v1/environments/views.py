@@ -21,6 +21,7 @@ from gpuaas.api.v1.environments.shapes import (
     EnvironmentOutput,
     EnvironmentQuery,
     NewDoorKeyOutput,
+    TokenDayOutput,
     state_of,
 )
 from gpuaas.api.v1.held import HeldView
@@ -35,6 +36,7 @@ from gpuaas.environments.selectors import (
     keys_of,
     kinds_offered,
     operations_of,
+    token_days_of,
 )
 from gpuaas.environments.services.rows import permit
 from gpuaas.environments.states import EnvironmentState
@@ -228,3 +230,13 @@ class EnvironmentLogView(EnvironmentView):
 
 def _log_of(row: Environment) -> EnvironmentLog:
     return EnvironmentLog.objects.filter(environment=row).first() or EnvironmentLog(environment=row)
+
+
+class EnvironmentTokensView(EnvironmentView):
+    @operation(
+        "environment_token_days", "List requests and tokens of an environment by day", rows=TokenDayOutput
+    )
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """What the server of a model has counted itself, to about a minute; newest first, without days on which it counted nothing.
+        Empty for kinds that count nothing."""
+        return self.page(token_days_of(environment=self.held()), TokenDayOutput, key="-day")
