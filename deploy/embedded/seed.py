@@ -317,9 +317,9 @@ JOBS: tuple[tuple[str, str, dict[str, Any]], ...] = (
 
 
 def jobs() -> None:
-    """In the workspace of the environment, which has its only GPU: one that succeeded, one that failed, one that runs, an array
+    """In the workspace of the environments, which have its GPUs: one that succeeded, one that failed, one that runs, an array
     of which one task failed, two tasks that run together, two with files, of which one could not be moved, and one that waits for
-    the GPU; and the template of one of them."""
+    a GPU; and the template of one of them."""
     from gpuaas.environments.models import Environment
     from gpuaas.jobs import reconcile
     from gpuaas.jobs.models import Job

@@ -164,7 +164,7 @@ class EnvironmentUse(Claimable):
 
 
 class EnvironmentCounter(Claimable):
-    """What the counters of its server said at read_at, null before; due while it is ready, in an environment whose kind has some.
+    """What the counters of its server were at read_at, null before; due while it is ready, in an environment whose kind has some.
     failure: why they are not known now."""
 
     environment = models.OneToOneField(

@@ -1,4 +1,4 @@
-"""A question by HTTP to what runs in a pod, by the way that the door goes.
+"""A question by HTTP to what runs in a pod, by the way that the door takes.
 
 What answers is a tenant's program: no more than MOST bytes are read, within SECONDS.
 """

@@ -159,8 +159,8 @@ def test_it_is_added_up_by_day(travel: time_machine.Traveller, dated: Environmen
 @pytest.mark.django_db
 def test_what_is_claimed_each_minute_of_a_day_fits(dated: Environment) -> None:
     for _ in range(2):
-        for said in (COUNT_MOST, 0):
-            says(dated, said, said, said)
+        for number in (COUNT_MOST, 0):
+            says(dated, number, number, number)
             look(dated)
     TokenDay.objects.update(requests=1440 * COUNT_MOST)
     says(dated, COUNT_MOST, COUNT_MOST, COUNT_MOST)

@@ -100,7 +100,7 @@ def test_a_hundred_requests_at_once_start_it_once(lab: Environment, key: str) ->
     )  # fmt: skip
     assert bodies(answers(lab, key, 1)) == ["starting"]
     assert stage.settle(row).state == "ready"
-    assert [each.status for each in answers(lab, key, 1)] == [503], "Envoy is about to be told"
+    assert [each.status for each in answers(lab, key, 1)] == [503], "Envoy is about to learn it"
     assert bodies(answers(lab, NOBODYS, 3)) == []
     assert {each.status for each in answers(lab, NOBODYS, 3)} == {401}
 
@@ -163,7 +163,7 @@ def failed(row: Environment, actor: Actor) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("before", "said"),
+    ("before", "why"),
     [
         (by_a_person, waking.STOPPED),
         (full, waking.NO_ROOM),
@@ -174,16 +174,16 @@ def failed(row: Environment, actor: Actor) -> None:
     ],
 )
 def test_what_cannot_start_says_why_and_nothing_else(
-    lab: Environment, key: str, as_alice: Actor, before: Callable[[Environment, Actor], None], said: Asleep
+    lab: Environment, key: str, as_alice: Actor, before: Callable[[Environment, Actor], None], why: Asleep
 ) -> None:
     found = shown(lab)
     before(lab, as_alice)
     starts_before, state = starts(lab), Environment.objects.get(pk=lab.pk).state
-    assert waking.woken(found) == said
+    assert waking.woken(found) == why
     assert (starts(lab), Environment.objects.get(pk=lab.pk).state) == (starts_before, state)
     for secret in (lab.name, lab.workspace.name, "alice", "ber-1", "H100", lab.workspace.project.slug):
-        assert secret not in said.words
-    assert not any(letter.isdigit() for letter in said.words)
+        assert secret not in why.words
+    assert not any(letter.isdigit() for letter in why.words)
 
 
 @pytest.mark.django_db

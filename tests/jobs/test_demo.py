@@ -36,4 +36,4 @@ def test_one_of_each_kind_however_often() -> None:
     assert Job.objects.get(name="fine-tune").observed["running"] == "0-1"
     assert Job.objects.get(name="digits").moved["in"]["done"] is True
     assert Job.objects.get(name="radar").staging == "in"
-    assert "0 of 1 are free" in Job.objects.get(name="evaluate").waiting
+    assert "0 of 2 are free" in Job.objects.get(name="evaluate").waiting

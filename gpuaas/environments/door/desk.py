@@ -126,7 +126,7 @@ Wake = Callable[[Admission, str | None], Coroutine[Any, Any, Asleep]]
 @dataclass
 class Desk:
     """find: by label and hash, of a pass's cookie or (true) of a key. exchange: label, ticket and the browser's secret for a
-    cookie. by_key: label and key for one. wake: what is good and does not run, for why not. Each is told the client's address."""
+    cookie. by_key: label and key for one. wake: what is good and does not run, for why not. Each gets the client's address."""
 
     domain: str
     portal: str

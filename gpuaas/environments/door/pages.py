@@ -57,7 +57,7 @@ class Asleep:
     seconds: int = 0
 
 
-# it is ready, and Envoy is about to be told
+# it is ready, and Envoy is about to learn it
 MOMENT: Final = Asleep("starting", "One moment", "The environment is about to answer.", 1)
 ASLEEP: Final = Asleep("not_running", "Not running", "The environment has to be started first.")
 
