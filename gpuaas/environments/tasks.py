@@ -37,20 +37,15 @@ def environment_use(environment_id: str) -> bool:
 
 @shared_task(name="environments.uses")
 def uses() -> int:
-    """A look at each environment whose use is to be asked for."""
+    """A look at each environment whose use is to be asked for, and at the counters of each that has some."""
     use.uses_begin()
+    claims.due_poke(EnvironmentCounter, "environments.count", by="environment__site")
     return claims.due_poke(EnvironmentUse, "environments.use", by="environment__site")
 
 
 @shared_task(name="environments.count", base=SiteTask, site_by="environments")
 def environment_count(environment_id: str) -> bool:
     return tokens.counts_look(uuid.UUID(environment_id))
-
-
-@shared_task(name="environments.counts")
-def counts() -> int:
-    """A look at the counters of each endpoint that is due."""
-    return claims.due_poke(EnvironmentCounter, "environments.count", by="environment__site")
 
 
 @shared_task(name="environments.passes_forget")

@@ -289,7 +289,6 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
         "options": {"expires": 3600},
     },
     "environments-uses": {"task": "environments.uses", "schedule": 15.0, "options": {"expires": 15}},
-    "environments-counts": {"task": "environments.counts", "schedule": 15.0, "options": {"expires": 15}},
     "environments-sweep": {"task": "environments.sweep", "schedule": 3.0, "options": {"expires": 3}},
     "jobs-mails": {"task": "jobs.mails", "schedule": 20.0, "options": {"expires": 20}},
     "jobs-sweep": {"task": "jobs.sweep", "schedule": 3.0, "options": {"expires": 3}},

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import time_machine
+from celery import current_app
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gpuaas.core import clock
@@ -15,6 +16,7 @@ from gpuaas.environments.models import Environment, EnvironmentCounter, TokenDay
 from gpuaas.environments.selectors import Tokens, tokens_of
 from gpuaas.environments.services import environment_delete, environment_restart, environment_stop
 from gpuaas.environments.spec import FOR_SPEC
+from gpuaas.environments.tasks import environment_count, uses
 from gpuaas.environments.tokens import COUNT_MOST, Counts, counts_begin, counts_look, vllm
 from gpuaas.providers.base import Address
 from gpuaas.providers.sandbox.dials import ALWAYS, failure_plan, fault_set
@@ -166,6 +168,24 @@ def test_what_is_claimed_each_minute_of_a_day_fits(dated: Environment) -> None:
     says(dated, COUNT_MOST, COUNT_MOST, COUNT_MOST)
     assert look(dated).failure == ""
     assert tokens_of(environment=dated)[0].requests == 1441 * COUNT_MOST
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_round_sends_for_those_that_are_due(
+    lab: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.QUEUE_ENABLED = True
+    sent: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(current_app, "send_task", lambda task, args, **_: sent.append((task, args)))
+    look(lab)
+    uses()
+    assert "environments.count" not in dict(sent)
+    EnvironmentCounter.objects.update(due_at=clock.now())
+    uses()
+    assert ("environments.count", [str(lab.pk)]) in sent
+    says(lab, 1, 10, 5)
+    assert environment_count(str(lab.pk))
+    assert [each[1:] for each in days()] == [(1, 10, 5)]
 
 
 @pytest.mark.django_db
