@@ -23,6 +23,7 @@ from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.errors import Conflict, GpuaasError, Permanent, Unavailable
 from gpuaas.core.outside import outside_transaction
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import one_or_none
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +58,7 @@ def claim(model: type[RowT], pk: Any, *, now: datetime, seconds: int) -> RowT | 
     rows: models.QuerySet[RowT] = model._default_manager.filter(free, pk=pk)
     if rows.update(claim_token=token, claim_until=pulse.claim_end(now=now, limit=limit)) != 1:
         return None
-    return model._default_manager.filter(pk=pk, claim_token=token).first()
+    return one_or_none(model._default_manager.filter(pk=pk, claim_token=token))
 
 
 def claimed(

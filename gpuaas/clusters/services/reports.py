@@ -21,6 +21,7 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict, Unauthorized
 from gpuaas.core.rotation import column_rotate
+from gpuaas.core.rows import one_or_none
 from gpuaas.core.terminal import plain
 from gpuaas.providers.base import (
     BootClaim,
@@ -169,7 +170,7 @@ def _is_sealed(claim: BootClaim | QueueClaim) -> bool:
 def _lock(claim: BootClaim) -> Cluster:
     """Serializes two reports of one boot."""
     rows = Cluster.objects.select_for_update(of=("self",), no_key=True).select_related("project")
-    cluster = rows.filter(pk=claim.cluster, state__in=REPORTING).first()
+    cluster = one_or_none(rows.filter(pk=claim.cluster, state__in=REPORTING))
     if cluster is None:
         _refuse()
     return cluster

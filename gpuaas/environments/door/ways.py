@@ -11,6 +11,7 @@ import structlog
 
 from gpuaas.core.connections import in_thread, in_thread_of
 from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
+from gpuaas.core.rows import one_or_none
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.providers.base import Address, Carry, Environments, EnvironmentSpec
@@ -24,7 +25,7 @@ Done = TypeVar("Done")
 
 def found(environment_id: uuid.UUID) -> tuple[Environments, EnvironmentSpec]:
     """The site's part and what it is asked with. Raises NotFound where there is none."""
-    row = Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id).first()
+    row = one_or_none(Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id))
     site = ENVIRONMENTS.at(row.site) if row is not None else None
     if row is None or site is None:
         raise NotFound("the site offers no environments")

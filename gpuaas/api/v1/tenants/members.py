@@ -9,6 +9,7 @@ from gpuaas.api.schema import operation
 from gpuaas.api.v1.shapes import MemberOutput
 from gpuaas.api.views import ApiView, ProjectView
 from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import one_or_none
 from tenants.models import Organization, OrganizationMembership
 from tenants.roles import OrganizationRole, Permission, ProjectRole
 from tenants.selectors import (
@@ -62,7 +63,7 @@ class ProjectMemberView(ProjectView):
     def get(self, request: Request, project: str, username: str) -> Response:
         """Returns the role in the project, and the role in the organization, which also applies here."""
         rows = project_members(actor=self.actor, project=self.project())
-        row = rows.filter(username=username).first()
+        row = one_or_none(rows.filter(username=username))
         if row is None:
             raise NotFound(NOBODY)
         return Response(ProjectMemberOutput(row).data)
@@ -133,7 +134,7 @@ class OrganizationMemberView(OrganizationView):
 
     def _member(self, found: Organization, username: str) -> OrganizationMembership:
         rows = organization_members(actor=self.actor, organization=found)
-        row = rows.filter(user__username=username).first()
+        row = one_or_none(rows.filter(user__username=username))
         if row is None:
             raise NotFound(NOBODY)
         return row
