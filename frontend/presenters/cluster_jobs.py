@@ -129,6 +129,8 @@ def page_of(row: ClusterJob, here: ProjectPlace) -> Page:
 
 
 def _note(row: ClusterJob) -> str:
+    if row.state == ClusterJobState.QUEUED and row.reason:
+        return f"{sentence_of(row.reason)} The cluster asks for its jobs twice a minute, and tries again."
     if row.state == ClusterJobState.QUEUED:
         return "The cluster asks for its jobs twice a minute, and has not confirmed this one yet."
     if row.state == ClusterJobState.PENDING:

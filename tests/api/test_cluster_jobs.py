@@ -141,3 +141,15 @@ def test_a_head_reports_how_it_is(head: Head, path: str, bob: User) -> None:
     assert head.post(*[long] * 10).status_code == 201, "a report may be longer than other bodies"
     assert head.post({**runs, "log": "x" * 20_001}).status_code == 400
     assert head.post({**runs, "state": "x" * 21}).status_code == 400
+
+
+def test_a_head_reports_what_it_could_not_submit(head: Head, path: str, bob: User) -> None:
+    bobs = Caller(bob)
+    made = bobs.post(path, ORDER).json["id"]
+    head.post()
+    failed = {"id": made, "state": "ERROR", "error": "sbatch: the home of bob is full"}
+    assert head.post(failed).status_code == 201
+    found = bobs.get(f"{path}/{made}").json
+    assert (found["state"], found["reason"]) == ("queued", "sbatch: the home of bob is full")
+    assert head.post({**failed, "error": "x" * 301}).status_code == 400
+    assert head.post({**failed, "mistake": "x"}).status_code == 400

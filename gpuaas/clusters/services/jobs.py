@@ -1,5 +1,7 @@
 """Jobs on Slurm clusters: ordered here, and carried to Slurm by the head in the answer to its report, or by the driver."""
 
+import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,7 +21,15 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, GpuaasError, Mistakes
 from gpuaas.core.terminal import plain
 from gpuaas.lifecycle.allowed import Verb
-from gpuaas.providers.base import GONE, REFUSED, ClusterJobsCapability, ClusterKind, SlurmOrder, SlurmSeen
+from gpuaas.providers.base import (
+    ERROR,
+    GONE,
+    REFUSED,
+    ClusterJobsCapability,
+    ClusterKind,
+    SlurmOrder,
+    SlurmSeen,
+)
 from gpuaas.providers.registry import cluster_driver_class, cluster_driver_names
 from tenants.actors import Actor
 from tenants.roles import Permission
@@ -27,6 +37,7 @@ from tenants.roles import Permission
 log = structlog.get_logger(__name__)
 MOST = 300  # jobs of a cluster that have not ended: all of them are in each report
 OFFERED_MOST = 20  # scripts in one answer
+GIVEN_UP = timedelta(minutes=30)  # after which one that Slurm never had is not offered any more
 LOG_MOST = 16_384
 FORGOTTEN = timedelta(minutes=10)  # Slurm's accounting may be behind its controller
 S = ClusterJobState
@@ -111,7 +122,7 @@ def cluster_job_cancel(*, actor: Actor, job: ClusterJob) -> ClusterJob:
         return row
     if not row.is_open:
         raise Conflict("the job has ended")
-    row.cancel_asked_at = clock.now()
+    row.cancel_asked_at, row.reason = clock.now(), ""
     if row.offered_at is None:
         _end(row, S.CANCELLED, row.cancel_asked_at)
     row.save()
@@ -130,14 +141,13 @@ def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrde
         if (row := known.get(one.id)) is not None and row.is_open:
             _keep(row, one, moment)
     _rights_follow(cluster, rows, moment)
-    orders, offers = [], 0
-    for row in filter(lambda row: row.is_open, rows):
-        submit = row.state == S.QUEUED and row.cancel_asked_at is None and offers < OFFERED_MOST
-        offers += submit
-        if submit and row.offered_at is None:
-            row.offered_at = moment
-        if row.offered_at is not None:
-            orders.append(_order_of(row, submit=submit))
+    offered = _offered(rows)
+    for row in rows:
+        if row.pk in offered:
+            row.offered_at = row.offered_at or moment
+    orders = [
+        _order_of(row, submit=row.pk in offered) for row in rows if row.is_open and row.offered_at is not None
+    ]
     changed = [row for row in rows if before[row.pk] != _kept(row)]
     for row in changed:
         row.save()
@@ -175,37 +185,59 @@ def _open_locked(cluster: Cluster) -> list[ClusterJob]:
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
 
+def _offered(rows: Iterable[ClusterJob]) -> set[uuid.UUID]:
+    """The oldest of each person before the second of anybody: those that cannot be submitted keep nobody else's waiting."""
+    turns, waiting = Counter[uuid.UUID](), []
+    for row in rows:
+        if row.state == S.QUEUED and row.cancel_asked_at is None:
+            turns[row.created_by_id] += 1
+            waiting.append((turns[row.created_by_id], row.pk))
+    return {pk for _, pk in sorted(waiting)[:OFFERED_MOST]}
+
+
 def _kept(row: ClusterJob) -> tuple[object, ...]:
     """All that a report may change, but when it was made."""
-    return row.state, row.slurm_id, row.reason, row.log, row.started_at, row.cancel_asked_at, row.offered_at
+    ends = row.cancel_asked_at, row.offered_at, row.gone_at
+    return row.state, row.slurm_id, row.reason, row.log, row.started_at, *ends
 
 
 def _keep(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
     if seen.log is not None:
         row.log, row.log_taken_at = plain(seen.log)[-LOG_MOST:], moment
-    if seen.state == GONE:
-        _forgotten(row, moment)
+    if seen.state in {GONE, ERROR}:
+        _forgotten(row, seen, moment)
         return
-    row.seen_at, row.slurm_id = moment, seen.slurm_id or row.slurm_id
+    row.seen_at, row.gone_at, row.slurm_id = moment, None, seen.slurm_id or row.slurm_id
     row.started_at = None if seen.state in WAITS else seen.started_at or row.started_at
     if seen.state == "COMPLETED":
         _end(row, S.SUCCEEDED, seen.ended_at or moment, code=seen.exit_code)
     elif seen.state in CANCELS:
-        _end(row, S.CANCELLED, seen.ended_at or moment, code=seen.exit_code)
+        words = row.reason if row.cancel_asked_at is not None else ""
+        _end(row, S.CANCELLED, seen.ended_at or moment, code=seen.exit_code, reason=words)
     elif seen.state in FAILS:
         words = FAILS[seen.state] or seen.reason or f"its script ended with exit code {seen.exit_code}"
         _end(row, S.FAILED, seen.ended_at or moment, code=seen.exit_code, reason=words)
     else:
         row.state = S.PENDING if seen.state in WAITS else S.RUNNING
-        row.reason = plain(seen.reason)[:300] if row.state == S.PENDING else ""
+        if row.cancel_asked_at is None:
+            row.reason = plain(seen.reason)[:300] if row.state == S.PENDING else ""
 
 
-def _forgotten(row: ClusterJob, moment: datetime) -> None:
-    """One that Slurm had is ended by nothing else; one that it never had is offered again, or cancelled."""
-    if row.seen_at is None and row.cancel_asked_at is not None:
-        _end(row, S.CANCELLED, moment)
-    elif row.seen_at is not None and moment - row.seen_at > FORGOTTEN:
-        _end(row, S.FAILED, moment, reason=f"Slurm no longer knows its job {row.slurm_id}")
+def _forgotten(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
+    """One that Slurm had is ended by nothing else; one that it never had is offered again for a while, or cancelled."""
+    row.gone_at = row.gone_at or moment
+    passed = moment - row.gone_at
+    if row.seen_at is not None:
+        if passed > FORGOTTEN:
+            _end(row, S.FAILED, moment, reason=f"Slurm no longer knows its job {row.slurm_id}")
+    elif row.cancel_asked_at is not None:
+        if seen.state == GONE or moment - row.cancel_asked_at > GIVEN_UP:
+            _end(row, S.CANCELLED, moment, reason=row.reason)
+    else:
+        row.reason = plain(seen.error)[:300]
+        if passed > GIVEN_UP:
+            words = f"the cluster could not hand it to Slurm for {GIVEN_UP.seconds // 60} minutes"
+            row.cancel_asked_at, row.reason = moment, f"{words}: {row.reason}"[:300] if row.reason else words
 
 
 def _end(

@@ -111,7 +111,7 @@ from gpuaas.providers.base.site import (
     SoldPool,
     Unknown,
 )
-from gpuaas.providers.base.slurm import GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
+from gpuaas.providers.base.slurm import ERROR, GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
 from gpuaas.providers.base.steps import (
     TENACIOUS,
     Change,
@@ -144,6 +144,7 @@ from gpuaas.providers.base.workspace import (
 __all__ = [
     "DEADLINE",
     "FILES_AT",
+    "ERROR",
     "GONE",
     "NO_DEVICE",
     "REFUSED",

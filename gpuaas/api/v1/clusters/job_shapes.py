@@ -62,7 +62,9 @@ class ClusterJobOutput(Output):
         source="login.name", default="", help_text="As whom it runs on the cluster."
     )
     reason = serializers.CharField(
-        allow_blank=True, help_text="While it is pending, Slurm's word for why; afterwards how it ended."
+        allow_blank=True,
+        help_text="While it is queued, why Slurm does not have it yet; while it is pending, Slurm's word for why; afterwards how it "
+        "ended.",
     )
     exit_code = serializers.IntegerField(allow_null=True)
     script = serializers.CharField()
