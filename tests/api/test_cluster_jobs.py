@@ -153,3 +153,11 @@ def test_a_head_reports_what_it_could_not_submit(head: Head, path: str, bob: Use
     assert (found["state"], found["reason"]) == ("queued", "sbatch: the home of bob is full")
     assert head.post({**failed, "error": "x" * 301}).status_code == 400
     assert head.post({**failed, "mistake": "x"}).status_code == 400
+
+
+def test_the_account_of_an_owner_is_made_also_by_an_idempotent_try(
+    head: Head, cluster: Cluster, path: str, alice: User
+) -> None:
+    refused = Caller(alice).post(path, ORDER, idempotency_key="once")
+    assert (refused.status, "your account alice is being made" in refused.error["message"]) == (409, True)
+    assert [one["name"] for one in head.post().json()["logins"]["logins"]] == ["bob", "alice"]

@@ -151,6 +151,13 @@ def test_people_without_an_account_there_are_refused(
     assert not ClusterJob.objects.exists()
 
 
+def test_the_account_of_an_owner_is_made_by_the_first_try(cluster: Cluster, as_alice: Actor) -> None:
+    with pytest.raises(Conflict, match="your account alice is being made"):
+        submitted(as_alice, cluster)
+    answered(cluster, logins=("bob", "alice"))
+    assert submitted(as_alice, reread(cluster)).login is not None
+
+
 @pytest.fixture
 def vera(project: Project) -> User:
     user = UserFactory.create(username="vera")

@@ -4,6 +4,7 @@ from gpuaas.clusters.services.access import (
     cluster_can_revoke,
     cluster_credential,
     credentials_revoke,
+    login_ask,
     revocations_carry_out,
 )
 from gpuaas.clusters.services.changes import (
@@ -79,6 +80,7 @@ __all__ = [
     "credentials_revoke",
     "jobs_carry_out",
     "jobs_why_not",
+    "login_ask",
     "node_report",
     "parameters_are_told",
     "parameters_import_drop",

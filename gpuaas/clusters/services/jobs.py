@@ -12,7 +12,7 @@ from django.db import transaction
 from gpuaas.clusters.job_order import Partition, job_order_read
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.selectors import cluster_require, logins_admitted
-from gpuaas.clusters.services.access import login_entered
+from gpuaas.clusters.services.access import login_ask, login_entered
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, driver_of
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import burst_site, pools_of, spec_of
@@ -86,10 +86,15 @@ def cluster_job_wrong(*, cluster: Cluster, **given: Any) -> dict[str, list[str]]
     return wrong.fields
 
 
-@transaction.atomic
 def cluster_job_submit(*, actor: Actor, cluster: Cluster, given: Mapping[str, Any]) -> ClusterJob:
     """As the actor's own account. Raises Invalid with all mistakes at their fields; Conflict where the cluster takes none now, or
-    does not let the person in yet."""
+    does not let the person in yet. Inside a transaction that ends with that, call `login_ask` before it."""
+    login_ask(actor=actor, cluster=cluster)
+    return _submit(actor, cluster, given)
+
+
+@transaction.atomic
+def _submit(actor: Actor, cluster: Cluster, given: Mapping[str, Any]) -> ClusterJob:
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS)
     if actor.user_id is None:
         raise Forbidden("only a person can submit a job: it runs as their account")

@@ -143,8 +143,8 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "DEADLINE",
-    "FILES_AT",
     "ERROR",
+    "FILES_AT",
     "GONE",
     "NO_DEVICE",
     "REFUSED",

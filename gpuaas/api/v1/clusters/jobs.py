@@ -35,6 +35,11 @@ class ClusterJobViews(ClusterView):
 
 
 class ClusterJobsView(ClusterJobViews):
+    def admit(self) -> None:
+        """Outside the transaction of an idempotent request, which a refusal undoes."""
+        if self.request.method == "POST":
+            services.login_ask(actor=self.actor, cluster=self.held(self.changes))
+
     @operation(
         "cluster_job_list", "List jobs of a Slurm cluster", rows=ClusterJobOutput, query=ClusterJobQuery
     )
