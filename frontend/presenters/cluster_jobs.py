@@ -11,6 +11,7 @@ from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.clusters.selectors import cluster_jobs_of
 from gpuaas.clusters.services import jobs_why_not
 from gpuaas.clusters.states import JOB_LOOKS, JOB_OPEN, ClusterJobState
 from gpuaas.core.looks import Tone
@@ -74,12 +75,13 @@ def card_of(cluster: Cluster, here: ProjectPlace) -> Card | None:
     """None where there is no Slurm."""
     if cluster.template_version.template.kind != ClusterKind.SLURM:
         return None
-    rows = list(cluster.jobs.filter(state__in=JOB_OPEN).select_related("created_by", "login").order_by("-pk"))
+    rows = cluster_jobs_of(cluster=cluster, states=JOB_OPEN)
+    count, shown = rows.count(), rows[:SHOWN]
     why = why_not(cluster, here)
     return Card(
-        rows=tuple(row_of(row, cluster) for row in rows[:SHOWN]),
-        more=max(0, len(rows) - SHOWN),
-        text=why or ("" if rows else "No job of the portal waits or runs here."),
+        rows=tuple(row_of(row, cluster) for row in shown),
+        more=max(0, count - SHOWN),
+        text=why or ("" if count else "No job of the portal waits or runs here."),
         list_url=url_of(cluster),
         new_url="" if why else url_of(cluster, "cluster_job_new"),
     )

@@ -382,14 +382,15 @@ def decisions_of(*, cluster: Cluster, pool: str = "", outcome: str = "") -> Quer
 def cluster_jobs_of(
     *, cluster: Cluster, states: Iterable[str] | None = None, search: str = ""
 ) -> QuerySet[ClusterJob]:
-    """The newest first; the caller has found the cluster for an actor."""
+    """The newest first, without scripts and logs; the caller has found the cluster for an actor."""
     rows = ClusterJob.objects.filter(cluster=cluster).select_related("created_by", "login").order_by("-pk")
+    rows = rows.defer("script", "log")
     if states is not None:
         rows = rows.filter(state__in=list(states))
     return searched(rows, search) if search else rows
 
 
 def cluster_job_get_of(*, cluster: Cluster, job_id: uuid.UUID) -> ClusterJob:
-    row = first_of(cluster_jobs_of(cluster=cluster).filter(pk=job_id), "job")
+    row = first_of(cluster_jobs_of(cluster=cluster).defer(None).filter(pk=job_id), "job")
     row.cluster = cluster
     return row

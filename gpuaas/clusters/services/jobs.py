@@ -139,10 +139,10 @@ def cluster_job_cancel(*, actor: Actor, job: ClusterJob) -> ClusterJob:
 @transaction.atomic
 def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrder]:
     """Keeps what Slurm says, and answers with what is to be done: every job that has not ended, until Slurm has ended it."""
-    rows = _open_locked(cluster)
-    known = {row.pk: row for row in rows}
+    rows, reported = _open_locked(cluster), list(seen)
+    known, logs = {row.pk: row for row in rows}, _logs_of(cluster, reported)
     moment, before = clock.now(), {row.pk: _kept(row) for row in rows}
-    for one in seen:
+    for one in reported:
         if (row := known.get(one.id)) is not None and row.is_open:
             _keep(row, one, moment)
     _rights_follow(cluster, rows, moment)
@@ -150,13 +150,16 @@ def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrde
     for row in rows:
         if row.pk in offered:
             row.offered_at = row.offered_at or moment
+    scripts = dict(ClusterJob.objects.filter(pk__in=offered).values_list("pk", "script"))
     orders = [
-        _order_of(row, submit=row.pk in offered) for row in rows if row.is_open and row.offered_at is not None
+        _order_of(row, scripts.get(row.pk)) for row in rows if row.is_open and row.offered_at is not None
     ]
-    changed = [row for row in rows if before[row.pk] != _kept(row)]
+    changed = [row for row in rows if before[row.pk] != _kept(row) or _log_is_new(row, logs)]
     for row in changed:
         row.save()
-    ClusterJob.objects.filter(pk__in=[row.pk for row in rows if row.seen_at == moment]).update(seen_at=moment)
+    for name in ("seen_at", "log_taken_at"):
+        fresh = [row.pk for row in rows if getattr(row, name) == moment]
+        ClusterJob.objects.filter(pk__in=fresh).update(**{name: moment})
     if changed:
         cluster_announce(cluster)
     return orders
@@ -186,7 +189,9 @@ def _driver_takes(driver: str) -> bool:
 
 
 def _open_locked(cluster: Cluster) -> list[ClusterJob]:
+    """Without what is long, which is neither read nor saved unless it is set."""
     rows = ClusterJob.objects.filter(cluster=cluster, state__in=JOB_OPEN).select_related("login")
+    rows = rows.defer("script", "log")
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
 
@@ -200,10 +205,20 @@ def _offered(rows: Iterable[ClusterJob]) -> set[uuid.UUID]:
     return {pk for _, pk in sorted(waiting)[:OFFERED_MOST]}
 
 
+def _logs_of(cluster: Cluster, seen: Iterable[SlurmSeen]) -> dict[uuid.UUID, str]:
+    """As they are before, of those that have been read anew."""
+    taken = [one.id for one in seen if one.log is not None]
+    return dict(ClusterJob.objects.filter(cluster=cluster, pk__in=taken).values_list("pk", "log"))
+
+
+def _log_is_new(row: ClusterJob, before: Mapping[uuid.UUID, str]) -> bool:
+    return row.pk in before and row.log != before[row.pk]
+
+
 def _kept(row: ClusterJob) -> tuple[object, ...]:
     """All that a report may change, but when it was made."""
     ends = row.cancel_asked_at, row.offered_at, row.gone_at
-    return row.state, row.slurm_id, row.reason, row.log, row.started_at, *ends
+    return row.state, row.slurm_id, row.reason, row.started_at, *ends
 
 
 def _keep(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
@@ -263,16 +278,17 @@ def _rights_follow(cluster: Cluster, rows: Sequence[ClusterJob], moment: datetim
             _end(row, S.CANCELLED, moment, reason=f"{row.login} may no longer enter the cluster")
 
 
-def _order_of(row: ClusterJob, *, submit: bool) -> SlurmOrder:
+def _order_of(row: ClusterJob, script: str | None) -> SlurmOrder:
+    """script: of one that is offered."""
     return SlurmOrder(
         id=row.pk,
         slurm_id=row.slurm_id,
         login=row.login.name if row.login else "",
         since=row.created_at,
-        submit=submit,
+        submit=script is not None,
         cancel=row.cancel_asked_at is not None,
         name=row.name,
-        script=row.script if submit else "",
+        script=script or "",
         partition=row.partition,
         nodes=row.nodes,
         tasks=row.tasks,

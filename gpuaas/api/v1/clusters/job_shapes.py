@@ -67,7 +67,6 @@ class ClusterJobOutput(Output):
         "ended.",
     )
     exit_code = serializers.IntegerField(allow_null=True)
-    script = serializers.CharField()
     partition = serializers.CharField()
     nodes = serializers.IntegerField()
     tasks = serializers.IntegerField()
@@ -82,6 +81,10 @@ class ClusterJobOutput(Output):
 
     def get_cancelling(self, row: ClusterJob) -> bool:
         return row.is_open and row.cancel_asked_at is not None
+
+
+class ClusterJobDetailOutput(ClusterJobOutput):
+    script = serializers.CharField()
 
 
 class ClusterJobLogOutput(Output):
