@@ -9,13 +9,12 @@ from django.test import Client
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.services import jobs_carry_out
 from gpuaas.clusters.spec import spec_of
 from gpuaas.providers.base import queue_token
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
-from tests.clusters.slurm_stage import ORDER, by_head, slurm_ready
+from tests.clusters.slurm_stage import ORDER, by_head, jobs_carry_out, slurm_ready
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

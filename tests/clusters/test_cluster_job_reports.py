@@ -57,5 +57,5 @@ def test_reports_neither_read_nor_write_what_is_long(cluster: Cluster, as_bob: A
         answered(cluster, SlurmSeen(job.pk, "PENDING", 7, "Resources"))
     asked = [one["sql"] for one in queries if "clusters_clusterjob" in one["sql"]]
     assert asked
-    assert not [sql for sql in asked if '"log"' in sql or '"script"' in sql and '"id" IN (' not in sql]
+    assert not [sql for sql in asked if '"log"' in sql or ('"script"' in sql and '"id" IN (' not in sql)]
     assert (now_of(job).log, now_of(job).state, now_of(job).script) == ("at work\n", "pending", job.script)

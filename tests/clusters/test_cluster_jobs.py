@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import time_machine
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterTemplate
-from gpuaas.clusters.services import cluster_delete, cluster_job_cancel, jobs_carry_out, queue_report
+from gpuaas.clusters.services import cluster_delete, cluster_job_cancel, queue_report
 from gpuaas.clusters.spec import spec_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -18,7 +20,16 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
 from tenants.services.members import project_member_remove
-from tests.clusters.slurm_stage import ORDER, answered, by_head, entered, reread, slurm_ready, submitted
+from tests.clusters.slurm_stage import (
+    ORDER,
+    answered,
+    by_head,
+    entered,
+    jobs_carry_out,
+    reread,
+    slurm_ready,
+    submitted,
+)
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -136,7 +147,35 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
     assert {one.id: one.cancel for one in answered(cluster)} == {runs.pk: False, waits.pk: True}, (
         "whether what runs ends is the template's choice"
     )
-    assert (now_of(new).state, now_of(new).reason) == ("cancelled", "bob may no longer enter the cluster")
+    words = "bob may no longer enter the cluster"
+    assert (now_of(new).state, now_of(new).reason) == ("cancelled", words)
+    answered(cluster, seen(runs, "RUNNING"), seen(waits, "CANCELLED"))
+    assert (now_of(waits).state, now_of(waits).reason) == ("cancelled", words)
+    entries = AuditEntry.objects.filter(action="cluster.job_cancel").values_list("after", flat=True)
+    told = [{"job": str(one.pk), "name": "train", "reason": words} for one in (waits, new)]
+    assert list(entries.order_by("pk")) == told
+
+
+def test_what_waits_of_somebody_who_left_is_cancelled_where_nobody_has_an_account(
+    sandbox: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
+) -> None:
+    runs, waits = submitted(as_bob, sandbox, script="sleep 600"), submitted(as_bob, sandbox)
+    jobs_carry_out()
+    new = submitted(as_bob, sandbox)
+    project_member_remove(actor=as_alice, project=project, user=bob)
+    jobs_carry_out()
+    assert (now_of(runs).state, now_of(runs).login) == ("running", None)
+    for job in (waits, new):
+        assert (now_of(job).state, now_of(job).reason) == ("cancelled", "bob may no longer enter the cluster")
+
+
+def test_a_cluster_that_does_not_answer_stops_no_other(sandbox: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, sandbox)
+    silent = _other(sandbox)
+    ClusterJob.objects.filter(pk=submitted(as_bob, sandbox).pk).update(cluster=silent)
+    assert set(services.jobs_due()) == {sandbox.pk, silent.pk}
+    assert (services.jobs_carry_out(silent.pk), services.jobs_carry_out(sandbox.pk)) == (False, True)
+    assert now_of(job).state == "running"
 
 
 def test_people_without_an_account_there_are_refused(
@@ -217,11 +256,18 @@ def test_what_cannot_be_is_refused_at_its_field(
     assert set(refused.value.fields) == {field}
 
 
-def test_jobs_end_with_their_cluster(sandbox: Cluster, as_alice: Actor, as_bob: Actor) -> None:
+def test_jobs_end_with_their_cluster(
+    sandbox: Cluster,
+    as_alice: Actor,
+    as_bob: Actor,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
     job = submitted(as_bob, sandbox)
     cluster_delete(actor=as_alice, cluster=sandbox)
-    jobs_carry_out()
+    with django_capture_on_commit_callbacks() as calls:
+        jobs_carry_out()
     assert (now_of(job).state, now_of(job).reason) == ("cancelled", "the cluster was deleted")
+    assert calls, "pages hear of it"
 
 
 def test_a_report_about_other_jobs_changes_nothing(

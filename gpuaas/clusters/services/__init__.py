@@ -29,6 +29,7 @@ from gpuaas.clusters.services.jobs import (
     cluster_job_submit,
     cluster_job_wrong,
     jobs_carry_out,
+    jobs_due,
     jobs_why_not,
     partitions_of,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "cluster_upgrade",
     "credentials_revoke",
     "jobs_carry_out",
+    "jobs_due",
     "jobs_why_not",
     "login_ask",
     "node_report",

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from gpuaas.clusters.job_order import Partition, job_order_read
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.selectors import cluster_require, logins_admitted
+from gpuaas.clusters.selectors import cluster_jobs_lost, cluster_require
 from gpuaas.clusters.services.access import login_ask, login_entered
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, driver_of
 from gpuaas.clusters.site import outside_transaction
@@ -31,7 +31,7 @@ from gpuaas.providers.base import (
     SlurmSeen,
 )
 from gpuaas.providers.registry import cluster_driver_class, cluster_driver_names
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.roles import Permission
 
 log = structlog.get_logger(__name__)
@@ -165,23 +165,28 @@ def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrde
     return orders
 
 
-def jobs_carry_out() -> int:
-    """Where the driver reaches Slurm itself; returns how many clusters it asked. Also ends what is open of clusters that end."""
-    outside_transaction()
+def jobs_due() -> list[uuid.UUID]:
+    """The clusters with open jobs whose driver reaches Slurm itself. Ends before what is open of clusters that end."""
     _ended_with_cluster()
     able = [name for name in cluster_driver_names() if _driver_takes(name)]
     rows = Cluster.objects.filter(jobs__state__in=JOB_OPEN, template_version__template__driver__in=able)
-    loaded = rows.select_related("project", "site", "template_version__template").distinct()
-    asked = 0
-    for cluster in loaded:
-        driver = driver_of(cluster)
-        if isinstance(driver, ClusterJobsCapability):
-            try:
-                jobs_exchange(cluster, driver.slurm_exchange(spec_of(cluster), jobs_exchange(cluster, ())))
-                asked += 1
-            except GpuaasError as error:
-                log.warning("cluster_jobs_wait", cluster=str(cluster.pk), message=error.message)
-    return asked
+    return list(rows.values_list("pk", flat=True).distinct())
+
+
+def jobs_carry_out(cluster_id: uuid.UUID) -> bool:
+    """By the driver; returns whether Slurm has answered."""
+    outside_transaction()
+    rows = Cluster.objects.select_related("project__organization", "site", "template_version__template")
+    cluster = rows.get(pk=cluster_id)
+    driver = driver_of(cluster)
+    if not isinstance(driver, ClusterJobsCapability):
+        return False
+    try:
+        jobs_exchange(cluster, driver.slurm_exchange(spec_of(cluster), jobs_exchange(cluster, ())))
+    except GpuaasError as error:
+        log.warning("cluster_jobs_wait", cluster=str(cluster.pk), message=error.message)
+        return False
+    return True
 
 
 def _driver_takes(driver: str) -> bool:
@@ -190,7 +195,9 @@ def _driver_takes(driver: str) -> bool:
 
 def _open_locked(cluster: Cluster) -> list[ClusterJob]:
     """Without what is long, which is neither read nor saved unless it is set."""
-    rows = ClusterJob.objects.filter(cluster=cluster, state__in=JOB_OPEN).select_related("login")
+    rows = ClusterJob.objects.filter(cluster=cluster, state__in=JOB_OPEN).select_related(
+        "login", "created_by"
+    )
     rows = rows.defer("script", "log")
     return list(rows.select_for_update(of=("self",)).order_by("pk"))
 
@@ -269,13 +276,17 @@ def _end(
 def _rights_follow(cluster: Cluster, rows: Sequence[ClusterJob], moment: datetime) -> None:
     """Of people who may not enter any more what waits is cancelled; whether what runs ends is the template's choice, and the head's
     deed (`jobs_of_removed`)."""
-    admitted = logins_admitted(project_id=cluster.project_id)
+    lost = cluster_jobs_lost(cluster=cluster)
     for row in rows:
-        if row.login_id is None or row.login_id in admitted or row.state not in {S.QUEUED, S.PENDING}:
+        waits = row.state in {S.QUEUED, S.PENDING} and row.cancel_asked_at is None
+        if row.pk not in lost or not waits:
             continue
-        row.cancel_asked_at = row.cancel_asked_at or moment
+        row.cancel_asked_at = moment
+        row.reason = f"{row.login or row.created_by.username} may no longer enter the cluster"
         if row.offered_at is None:
-            _end(row, S.CANCELLED, moment, reason=f"{row.login} may no longer enter the cluster")
+            _end(row, S.CANCELLED, moment, reason=row.reason)
+        after = {"job": str(row.pk), "name": row.name, "reason": row.reason}
+        CLUSTER.audit(cluster, SYSTEM, "job_cancel", after=after)
 
 
 def _order_of(row: ClusterJob, script: str | None) -> SlurmOrder:
@@ -300,7 +311,8 @@ def _order_of(row: ClusterJob, script: str | None) -> SlurmOrder:
 
 
 def _ended_with_cluster() -> None:
-    going = ClusterJob.objects.filter(
-        state__in=JOB_OPEN, cluster__state__in=[ClusterState.DELETING, ClusterState.DELETED]
-    )
-    going.update(state=S.CANCELLED, finished_at=clock.now(), reason="the cluster was deleted")
+    going = [ClusterState.DELETING, ClusterState.DELETED]
+    for cluster in Cluster.objects.filter(jobs__state__in=JOB_OPEN, state__in=going).distinct():
+        rows = cluster.jobs.filter(state__in=JOB_OPEN)
+        rows.update(state=S.CANCELLED, finished_at=clock.now(), reason="the cluster was deleted")
+        cluster_announce(cluster)

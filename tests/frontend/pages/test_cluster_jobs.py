@@ -5,10 +5,9 @@ from django.test import Client
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.services import jobs_carry_out
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.clusters.slurm_stage import by_head, slurm_ready, submitted
+from tests.clusters.slurm_stage import by_head, jobs_carry_out, slurm_ready, submitted
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 
