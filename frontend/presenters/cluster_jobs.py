@@ -10,6 +10,7 @@ from frontend.components import Fact
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held
+from gpuaas.clusters.job_order import Partition, counted
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.selectors import cluster_jobs_of
 from gpuaas.clusters.services import jobs_why_not
@@ -85,6 +86,11 @@ def card_of(cluster: Cluster, here: ProjectPlace) -> Card | None:
         list_url=url_of(cluster),
         new_url="" if why else url_of(cluster, "cluster_job_new"),
     )
+
+
+def partition_of(one: Partition) -> str:
+    """As a choice of the form."""
+    return f"{one.name}: {counted(one.workers, 'worker')}, each with {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib:,} GiB for jobs"
 
 
 def row_of(row: ClusterJob, cluster: Cluster) -> Row:

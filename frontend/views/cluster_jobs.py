@@ -60,10 +60,7 @@ def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 @cluster_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    partitions = [
-        (one.name, f"{one.name}: {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib} GiB a node")
-        for one in services.partitions_of(row).values()
-    ]
+    partitions = [(one.name, shown.partition_of(one)) for one in services.partitions_of(row).values()]
     form = ClusterJobForm(
         posted(request), partitions=partitions, wrong=partial(services.cluster_job_wrong, cluster=row)
     )

@@ -37,7 +37,7 @@ def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie
     found = made.json
     assert (found["state"], found["script"], found["partition"]) == (
         "queued",
-        "#!/bin/bash\nsleep 600\n",
+        "#!/bin/bash -l\nsleep 600\n",
         "gpu",
     )
     one = f"{path}/{found['id']}"
@@ -118,7 +118,7 @@ def test_a_head_gets_what_to_submit(head: Head, path: str, bob: User) -> None:
         "submit": True,
         "cancel": False,
         "name": "train",
-        "script": "#!/bin/bash\necho hello\n",
+        "script": "#!/bin/bash -l\necho hello\n",
         "partition": "gpu",
         "nodes": 1,
         "tasks": 1,

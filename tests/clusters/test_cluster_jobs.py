@@ -60,7 +60,7 @@ def test_a_job_is_offered_until_slurm_has_it_and_followed_until_it_ends(
     cluster: Cluster, as_bob: Actor
 ) -> None:
     job = submitted(as_bob, cluster)
-    assert (job.state, job.script) == ("queued", "#!/bin/bash\necho hello\n")
+    assert (job.state, job.script) == ("queued", "#!/bin/bash -l\necho hello\n")
     for _ in range(2):
         (order,) = answered(cluster)
         assert (order.id, order.submit, order.login, order.script) == (job.pk, True, "bob", job.script)
@@ -240,8 +240,9 @@ def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> Non
         ({"partition": "far"}, "partition", "choose one of gpu"),
         ({"gpus_per_node": 3}, "gpus_per_node", "a worker of gpu has 2"),
         ({"cpus_per_task": 33}, "cpus_per_task", "a worker of gpu has 32"),
-        ({"memory_gib": 361}, "memory_gib", "a worker of gpu has 360"),
-        ({"nodes": 2}, "tasks", "ask for 2 tasks or more"),
+        ({"memory_gib": 325}, "memory_gib", "a worker of gpu has 324 for jobs"),
+        ({"nodes": 2, "tasks": 2}, "nodes", "gpu has 1 worker, and this asks for 2 nodes"),
+        ({"tasks": 9, "cpus_per_task": 4}, "tasks", "can run 8 with 4 vCPUs each, and this asks for 9"),
         ({"nodes": True}, "nodes", "whole number"),
         ({"minutes": 0}, "minutes", "whole number"),
         ({"inputs": [{"url": "s3://a/b"}]}, "inputs", "files are not moved"),

@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 
 from gpuaas.clusters.job_order import Partition, job_order_read
-from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.clusters.models import Cluster, ClusterJob, ScalingPolicy
 from gpuaas.clusters.selectors import cluster_jobs_lost, cluster_require
 from gpuaas.clusters.services.access import login_ask, login_entered
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, driver_of
@@ -29,6 +29,7 @@ from gpuaas.providers.base import (
     ClusterKind,
     SlurmOrder,
     SlurmSeen,
+    usable_mib,
 )
 from gpuaas.providers.registry import cluster_driver_class, cluster_driver_names
 from tenants.actors import SYSTEM, Actor
@@ -71,10 +72,18 @@ def jobs_why_not(cluster: Cluster) -> str:
 
 
 def partitions_of(cluster: Cluster) -> dict[str, Partition]:
-    """The default first, which is never at another site."""
+    """The default first, which is never at another site. An empty one that a policy fills may get as many workers as that allows."""
+    filled = ScalingPolicy.objects.filter(pool__cluster=cluster, enabled=True)
+    most = dict(filled.values_list("pool", "maximum"))
     pools = sorted(pools_of(cluster), key=lambda row: burst_site(cluster, row.flavor) is not None)
     return {
-        row.name: Partition(row.name, row.flavor.gpus, row.flavor.vcpus, row.flavor.memory_gib)
+        row.name: Partition(
+            name=row.name,
+            gpus=row.flavor.gpus,
+            vcpus=row.flavor.vcpus,
+            memory_gib=usable_mib(row.flavor.memory_gib) // 1024,
+            workers=row.count or most.get(row.pk, 0),
+        )
         for row in pools
     }
 

@@ -17,6 +17,11 @@ GONE = "GONE"  # Slurm was asked, and does not know it
 ERROR = "ERROR"  # nor does it know this one, which could not be submitted now
 
 
+def usable_mib(memory_gib: int) -> int:
+    """Of a worker with so much memory, for its jobs: the machine's kernel and firmware use some."""
+    return memory_gib * 1024 * 9 // 10
+
+
 @dataclass(frozen=True)
 class SlurmOrder:
     """One job that has not ended, as far as the portal knows. slurm_id: Slurm's, once it is known. submit: Slurm is not known to have it,

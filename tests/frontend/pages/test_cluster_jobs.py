@@ -44,11 +44,11 @@ def test_a_job_from_the_form_to_its_log(bobs: Client, at: str) -> None:
     page = words(bobs.get(at))
     assert "No job of the portal waits or runs here." in page
     assert f"{at}jobs/new/" in page
-    assert "gpu: 2 GPUs, 32 vCPUs, 360 GiB a node" in words(bobs.get(f"{at}jobs/new/"))
+    assert "gpu: 1 worker, each with 2 GPUs, 32 vCPUs, 324 GiB for jobs" in words(bobs.get(f"{at}jobs/new/"))
     answer = bobs.post(f"{at}jobs/new/", FORM)
     job = ClusterJob.objects.get()
     assert answer["Location"] == f"{at}jobs/{job.pk}/"
-    assert (job.script, job.memory_gib, job.minutes) == ("#!/bin/bash\necho hello\nsleep 600\n", None, 30)
+    assert (job.script, job.memory_gib, job.minutes) == ("#!/bin/bash -l\necho hello\nsleep 600\n", None, 30)
     page = words(bobs.get(answer["Location"]))
     assert "has not confirmed this one yet" in page
     jobs_carry_out()

@@ -35,7 +35,7 @@ class ClusterJobInput(Input):
     script = Text(
         max_length=SCRIPT_MOST,
         trim_whitespace=False,
-        help_text="What it runs, by bash unless its first line names another program. Without lines of #SBATCH.",
+        help_text="What it runs, by `bash -l` unless its first line names another program by #!. Without lines of #SBATCH.",
     )
     partition = TextOrEmpty(max_length=20, help_text="A pool of the cluster. Default: the first.")
     nodes = _size("nodes", "Number of nodes.")
