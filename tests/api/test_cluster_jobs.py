@@ -162,3 +162,9 @@ def test_the_account_of_an_owner_is_made_also_by_an_idempotent_try(
     refused = Caller(alice).post(path, ORDER, idempotency_key="once")
     assert (refused.status, "your account alice is being made" in refused.error["message"]) == (409, True)
     assert [one["name"] for one in head.post().json()["logins"]["logins"]] == ["bob", "alice"]
+
+
+def test_the_longest_script_fits_into_a_request(path: str, bob: User) -> None:
+    script = "#!/bin/sh\n" + "🚀" * 32_000
+    assert Caller(bob).post(path, {**ORDER, "script": script}).status == 202
+    assert Caller(bob).post(path, {**ORDER, "script": script + "x" * 500_000}).status == 413

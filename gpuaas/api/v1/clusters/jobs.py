@@ -16,7 +16,9 @@ from gpuaas.api.v1.clusters.job_shapes import (
     ClusterJobQuery,
 )
 from gpuaas.api.v1.clusters.views import ClusterView
+from gpuaas.api.views import LONGEST_BODY
 from gpuaas.clusters import services
+from gpuaas.clusters.job_order import SCRIPT_MOST
 from gpuaas.clusters.models import ClusterJob
 from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from tenants.roles import Permission
@@ -36,6 +38,10 @@ class ClusterJobViews(ClusterView):
 
 
 class ClusterJobsView(ClusterJobViews):
+    longest_body = (
+        LONGEST_BODY + 12 * SCRIPT_MOST
+    )  # a character is that long where it is escaped as two halves
+
     def admit(self) -> None:
         """Outside the transaction of an idempotent request, which a refusal undoes."""
         if self.request.method == "POST":
