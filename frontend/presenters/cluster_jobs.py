@@ -58,6 +58,7 @@ class Page:
     moving: bool
     may_cancel: bool
     may_log: bool
+    no_log: str
 
 
 def url_of(cluster: Cluster, name: str = "cluster_jobs", *args: object) -> str:
@@ -133,6 +134,7 @@ def page_of(row: ClusterJob, here: ProjectPlace) -> Page:
         moving=row.is_open,
         may_cancel=enters and row.is_open and row.cancel_asked_at is None,
         may_log=enters,
+        no_log=f"Not available: nothing {'has been' if row.is_open else 'was'} read of it{' so far' if row.is_open else ''}.",
     )
 
 

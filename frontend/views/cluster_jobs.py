@@ -68,7 +68,7 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
         with refusals_on(form, Invalid, Conflict):
             made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.cleaned_data)
             return done(
-                request, f"{made.name} is handed to the cluster.", shown.url_of(row, "cluster_job", made.pk)
+                request, f"{made.name} is queued for the cluster.", shown.url_of(row, "cluster_job", made.pk)
             )
     context = {
         "cluster": row,

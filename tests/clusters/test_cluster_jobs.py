@@ -82,6 +82,7 @@ def test_a_job_is_offered_until_slurm_has_it_and_followed_until_it_ends(
     ("word", "state", "reason"),
     [
         ("FAILED", "failed", "its script ended with exit code 3"),
+        ("NODE_FAIL", "failed", "one of its nodes failed"),
         ("TIMEOUT", "failed", "it reached its time limit"),
         ("OUT_OF_MEMORY", "failed", "it used more memory than it had asked for"),
         (REFUSED, "failed", "Requested node configuration is not available"),
@@ -218,6 +219,36 @@ def test_heads_of_before_take_none(sandbox: Cluster, as_bob: Actor) -> None:
         assert queue_report(token=token, pools=None, logins=["bob"]).jobs is None
     with pytest.raises(Conflict, match="made before the portal could hand jobs to it"):
         submitted(as_bob, reread(sandbox))
+
+
+def test_heads_that_never_report_logins_are_as_old(cluster: Cluster, as_bob: Actor) -> None:
+    """Those of clusters with one account for all; and while a head has not said whom it lets in, no job is for nobody."""
+    Cluster.objects.filter(pk=cluster.pk).update(logins=None)
+    with pytest.raises(Conflict, match="has not reported yet"):
+        submitted(as_bob, reread(cluster))
+    Cluster.objects.filter(pk=cluster.pk).update(takes_jobs=False)
+    with pytest.raises(Conflict, match="has not reported yet"):
+        submitted(as_bob, reread(cluster))
+    queue_report(token=queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk), pools=[])
+    with pytest.raises(Conflict, match="cluster was made before"):
+        submitted(as_bob, reread(cluster))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (181, "its log could not be written: see that the home has room"),
+        (None, "Slurm gives no exit code"),
+        (3, "its script ended with exit code 3"),
+    ],
+)
+def test_how_a_script_failed_is_said_as_it_is(
+    cluster: Cluster, as_bob: Actor, code: int | None, words: str
+) -> None:
+    job = submitted(as_bob, cluster)
+    answered(cluster)
+    answered(cluster, seen(job, "FAILED", exit_code=code))
+    assert now_of(job).reason.startswith(words)
 
 
 def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> None:

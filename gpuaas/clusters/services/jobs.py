@@ -10,7 +10,7 @@ import structlog
 from django.db import transaction
 
 from gpuaas.clusters.job_order import Partition, job_order_read
-from gpuaas.clusters.models import Cluster, ClusterJob, ScalingPolicy
+from gpuaas.clusters.models import Cluster, ClusterJob, ClusterQueue, ScalingPolicy
 from gpuaas.clusters.selectors import cluster_jobs_lost, cluster_require
 from gpuaas.clusters.services.access import login_ask, login_entered
 from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, driver_of
@@ -57,6 +57,11 @@ FAILS = {
     REFUSED: "",
 }
 CANCELS = frozenset({"CANCELLED", "REVOKED"})
+UNOPENED = 181  # signal 53, by which Slurm says that it could not open the log
+SILENT = (
+    "the head of this cluster has not reported yet; try again in a minute. One that never does was made before the portal could hand jobs "
+    "to it: submit there with sbatch"
+)
 OLD = "the head of this cluster was made before the portal could hand jobs to it: submit there with sbatch, or order a new cluster"
 
 
@@ -64,11 +69,12 @@ def jobs_why_not(cluster: Cluster) -> str:
     """Why it takes no jobs from the portal; "" = it does, as long as it may be entered."""
     if cluster.template_version.template.kind != ClusterKind.SLURM:
         return "jobs are submitted here to Slurm clusters only"
-    if cluster.takes_jobs or _driver_takes(cluster.template_version.template.driver):
+    if _driver_takes(cluster.template_version.template.driver):
         return ""
-    if cluster.logins is None:
-        return "the head of this cluster has not reported yet; try again in a minute"
-    return OLD
+    if cluster.logins is not None:
+        return "" if cluster.takes_jobs else OLD
+    reports = not cluster.takes_jobs and ClusterQueue.objects.filter(cluster=cluster).exists()
+    return OLD if reports else SILENT
 
 
 def partitions_of(cluster: Cluster) -> dict[str, Partition]:
@@ -251,12 +257,21 @@ def _keep(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
         words = row.reason if row.cancel_asked_at is not None else ""
         _end(row, S.CANCELLED, seen.ended_at or moment, code=seen.exit_code, reason=words)
     elif seen.state in FAILS:
-        words = FAILS[seen.state] or seen.reason or f"its script ended with exit code {seen.exit_code}"
-        _end(row, S.FAILED, seen.ended_at or moment, code=seen.exit_code, reason=words)
+        _end(row, S.FAILED, seen.ended_at or moment, code=seen.exit_code, reason=_failure(seen))
     else:
         row.state = S.PENDING if seen.state in WAITS else S.RUNNING
         if row.cancel_asked_at is None:
             row.reason = plain(seen.reason)[:300] if row.state == S.PENDING else ""
+
+
+def _failure(seen: SlurmSeen) -> str:
+    if words := FAILS[seen.state] or seen.reason:
+        return words
+    if seen.exit_code == UNOPENED:
+        return "its log could not be written: see that the home has room, and that gpuaas-jobs there is a folder of the account"
+    if seen.exit_code is None:
+        return "Slurm gives no exit code of its script"
+    return f"its script ended with exit code {seen.exit_code}"
 
 
 def _forgotten(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:

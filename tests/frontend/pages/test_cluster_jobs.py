@@ -65,6 +65,20 @@ def test_a_job_from_the_form_to_its_log(bobs: Client, at: str) -> None:
     assert "Cancelled" in words(bobs.get(answer["Location"]))
 
 
+def test_what_has_ended_is_not_awaited(bobs: Client, at: str, cluster: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, cluster)
+    address = f"{at}jobs/{job.pk}/"
+    assert "nothing has been read of it so far" in words(bobs.get(address))
+    ClusterJob.objects.update(log_taken_at=job.created_at)
+    assert "has written nothing so far" in words(bobs.get(address))
+    ClusterJob.objects.update(state="succeeded", finished_at=job.created_at)
+    assert "It wrote nothing." in words(bobs.get(address))
+    ClusterJob.objects.update(log_taken_at=None)
+    page = words(bobs.get(address))
+    assert "nothing was read of it." in page
+    assert "so far" not in page
+
+
 def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:
     answer = bobs.post(f"{at}jobs/new/", {**FORM, "script": "#SBATCH -N 2", "gpus_per_node": "3"})
     assert answer.status_code == 422
