@@ -1,7 +1,7 @@
 """Jobs on a Slurm cluster, as its pages show them."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.urls import reverse
 
@@ -14,13 +14,16 @@ from gpuaas.clusters.job_order import Partition, counted
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.selectors import cluster_jobs_of
 from gpuaas.clusters.services import jobs_why_not
+from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import JOB_LOOKS, JOB_OPEN, ClusterJobState
+from gpuaas.core import clock
 from gpuaas.core.looks import Tone
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import ClusterKind
 from tenants.roles import Permission
 
 SHOWN = 5  # on the page of the cluster
+STALE = timedelta(minutes=5)  # heads report twice a minute
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Row:
     size: str
     created_at: datetime
     finished_at: datetime | None
+    stale_since: datetime | None
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,17 @@ def row_of(row: ClusterJob, cluster: Cluster) -> Row:
         size=size_of(row),
         created_at=row.created_at,
         finished_at=row.finished_at,
+        stale_since=_stale_since(row),
     )
+
+
+def _stale_since(row: ClusterJob) -> datetime | None:
+    """When Slurm was last known to have one that has not ended, if that is long ago."""
+    return row.seen_at if row.is_open and _is_old(row.seen_at) else None
+
+
+def _is_old(moment: datetime | None) -> bool:
+    return moment is not None and clock.now() - moment > STALE
 
 
 def look_of(row: ClusterJob) -> tuple[Tone, str]:
@@ -139,10 +153,24 @@ def page_of(row: ClusterJob, here: ProjectPlace) -> Page:
 
 
 def _note(row: ClusterJob) -> str:
-    if row.state == ClusterJobState.QUEUED and row.reason:
-        return f"{sentence_of(row.reason)} The cluster asks for its jobs twice a minute, and tries again."
-    if row.state == ClusterJobState.QUEUED:
-        return "The cluster asks for its jobs twice a minute, and has not confirmed this one yet."
+    said = [_state_note(row)]
+    if row.is_open and is_asleep(row.cluster):
+        said.insert(0, "The cluster is suspended: it has no workers until it is resumed.")
+    if stale := _stale_since(row):
+        said.append(f"Nothing was heard of it since {formats.when(stale)}.")
+    return " ".join(filter(None, said))
+
+
+def _state_note(row: ClusterJob) -> str:
+    if row.state == ClusterJobState.QUEUED and row.cancel_asked_at is None:
+        reason, queue = sentence_of(row.reason) if row.reason else "", getattr(row.cluster, "queue", None)
+        if queue is not None and _is_old(queue.told_at):
+            asks = f"The head of the cluster has not reported since {formats.when(queue.told_at)}, and gets the job once it does."
+        elif reason:
+            asks = "The cluster asks for its jobs twice a minute, and tries again."
+        else:
+            asks = "The cluster asks for its jobs twice a minute, and has not confirmed this one yet."
+        return f"{reason} {asks}".strip()
     if row.state == ClusterJobState.PENDING:
         return f"It waits in Slurm's queue ({row.reason})." if row.reason else "It waits in Slurm's queue."
     return sentence_of(row.reason) if row.reason else ""
@@ -162,6 +190,8 @@ def _facts(row: ClusterJob) -> list[Fact]:
     ]
     if row.started_at is not None:
         facts.append(Fact("Started", formats.when(row.started_at)))
+    if row.is_open and row.seen_at is not None:
+        facts.append(Fact("Last seen in Slurm", formats.when(row.seen_at)))
     if row.finished_at is not None:
         facts.append(Fact("Ended", formats.when(row.finished_at)))
     if row.exit_code is not None:

@@ -136,6 +136,7 @@ def test_a_head_reports_how_it_is(head: Head, path: str, bob: User) -> None:
     runs = {"id": made, "state": "RUNNING", "slurm_id": 4, "started_at": 1_790_000_000}
     assert head.post({**runs, "log": "\u001b[1mhi\n"}).status_code == 201
     found = bobs.get(f"{path}/{made}").json
+    assert found["seen_at"] is not None
     assert (found["state"], found["slurm_id"], found["started_at"]) == ("running", 4, "2026-09-21T14:13:20Z")
     assert bobs.get(f"{path}/{made}/log").json["text"] == "hi\n"
     long = {**runs, "log": "x" * 20_000}

@@ -1,10 +1,13 @@
 """Pages of jobs on a Slurm cluster: its card, the list, the form, and one job; an outsider finds none of them."""
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.clusters.models import Cluster, ClusterJob, ClusterQueue
+from gpuaas.core import clock
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.clusters.slurm_stage import by_head, jobs_carry_out, slurm_ready, submitted
@@ -77,6 +80,39 @@ def test_what_has_ended_is_not_awaited(bobs: Client, at: str, cluster: Cluster, 
     page = words(bobs.get(address))
     assert "nothing was read of it." in page
     assert "so far" not in page
+
+
+def test_what_was_heard_last_is_named_where_it_is_old(
+    bobs: Client, at: str, cluster: Cluster, as_bob: Actor
+) -> None:
+    job = submitted(as_bob, cluster, script="sleep 600")
+    jobs_carry_out()
+    address = f"{at}jobs/{job.pk}/"
+    page = words(bobs.get(address))
+    assert "Last seen in Slurm" in page
+    assert "Nothing was heard of it since" not in page
+    assert "last seen" not in words(bobs.get(at)) + words(bobs.get(f"{at}jobs/"))
+    ClusterJob.objects.update(seen_at=clock.now() - timedelta(days=3))
+    assert "Nothing was heard of it since" in words(bobs.get(address))
+    for other in (at, f"{at}jobs/"):
+        assert "last seen" in words(bobs.get(other))
+    Cluster.objects.update(state="suspended")
+    assert "The cluster is suspended: it has no workers" in words(bobs.get(address))
+
+
+def test_a_job_for_a_silent_head_says_so(bobs: Client, at: str, cluster: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, cluster)
+    address = f"{at}jobs/{job.pk}/"
+    ClusterQueue.objects.create(cluster=cluster, told_at=clock.now() - timedelta(minutes=4))
+    ClusterJob.objects.update(reason="sbatch: the home is full")
+    assert (
+        "Sbatch: the home is full. The cluster asks for its jobs twice a minute, and tries again."
+        in words(bobs.get(address))
+    )
+    ClusterQueue.objects.update(told_at=clock.now() - timedelta(minutes=6))
+    page = words(bobs.get(address))
+    assert "The head of the cluster has not reported since" in page
+    assert "twice a minute" not in page
 
 
 def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:

@@ -76,6 +76,10 @@ class ClusterJobOutput(Output):
     minutes = serializers.IntegerField(allow_null=True)
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
+    seen_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When Slurm was last known to have it: of then is what is said of one that has not ended.",
+    )
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
 
