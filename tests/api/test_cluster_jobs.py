@@ -47,6 +47,8 @@ def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie
     assert bobs.get(f"{one}/log").json["taken_at"] is not None
     assert [row["id"] for row in bobs.get(f"{path}?state=running&search=tr").json["results"]] == [found["id"]]
     assert bobs.get(f"{path}?state=failed").json["results"] == []
+    assert bobs.get(f"{path}?created_by=alice").json["results"] == []
+    assert len(bobs.get(f"{path}?created_by=bob").json["results"]) == 1
     assert [row.get("script") for row in bobs.get(path).json["results"]] == [None]
     assert bobs.get(one).json["script"] == found["script"]
     answer = bobs.post(f"{one}/cancel")

@@ -115,6 +115,30 @@ def test_a_job_for_a_silent_head_says_so(bobs: Client, at: str, cluster: Cluster
     assert "twice a minute" not in page
 
 
+def test_a_job_runs_again_with_what_was_asked_before(bobs: Client, at: str) -> None:
+    bobs.post(f"{at}jobs/new/", {**FORM, "memory_gib": "64"})
+    job = ClusterJob.objects.get()
+    again = f"{at}jobs/new/?again={job.pk}"
+    assert again in words(bobs.get(f"{at}jobs/{job.pk}/"))
+    form = bobs.get(again).context["form"]
+    filled = {name: form[name].value() for name in FORM}
+    assert filled == {name: getattr(job, name) for name in FORM}
+    assert bobs.post(again, {**FORM, "name": "again"}).status_code == 302
+    for nothing in (job.cluster_id, "nonsense", ""):
+        assert bobs.get(f"{at}jobs/new/?again={nothing}").context["form"]["name"].value() is None
+
+
+def test_jobs_are_found_by_their_people(
+    bobs: Client, at: str, cluster: Cluster, as_alice: Actor, as_bob: Actor
+) -> None:
+    submitted(as_bob, cluster, name="of-bob")
+    submitted(as_alice, cluster, name="of-alice")
+    page = words(bobs.get(f"{at}jobs/?created_by=alice"))
+    assert "of-alice" in page
+    assert "of-bob" not in page
+    assert "everybody" in page
+
+
 def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:
     answer = bobs.post(f"{at}jobs/new/", {**FORM, "script": "#SBATCH -N 2", "gpus_per_node": "3"})
     assert answer.status_code == 422

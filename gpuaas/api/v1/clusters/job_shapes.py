@@ -13,6 +13,7 @@ from gpuaas.clusters.states import ClusterJobState
 class ClusterJobQuery(PageQuery):
     state = serializers.ChoiceField(choices=ClusterJobState.choices, required=False)
     search = Text(required=False, max_length=40, help_text="Part of the name.")
+    created_by = Text(required=False, max_length=150, help_text="Username of the person who submitted it.")
 
 
 def _size(name: str, words: str) -> Whole:

@@ -54,7 +54,8 @@ class ClusterJobsView(ClusterJobViews):
         """Lists jobs that were submitted here, newest first, without their scripts. What people submit on the cluster itself is not
         among them."""
         states = [self.params["state"]] if "state" in self.params else None
-        rows = cluster_jobs_of(cluster=self.held(), states=states, search=self.params.get("search", ""))
+        given = {"search": self.params.get("search", ""), "username": self.params.get("created_by", "")}
+        rows = cluster_jobs_of(cluster=self.held(), states=states, **given)
         return self.page(rows, ClusterJobOutput, key="-pk")
 
     @operation(
