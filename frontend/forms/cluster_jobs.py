@@ -36,7 +36,8 @@ class ClusterJobForm(Form):
         label="Script",
         strip=False,
         widget=forms.Textarea(attrs={"rows": 8, "spellcheck": "false"}),
-        help_text="Run by bash as your account, unless the first line names another program; without lines of #SBATCH. "
+        help_text="Run as your account by bash, as if you had signed in, unless the first line names another program: for that it begins "
+        "with #!. Without lines of #SBATCH. "
         "Everybody in the project can read it: enter no passwords.",
     )
     partition = forms.ChoiceField(label="Partition")

@@ -43,12 +43,13 @@ _DIRECTIVE = re.compile(r"#(SBATCH|SLURM|PBS|BSUB)\b")
 
 @dataclass(frozen=True)
 class Partition:
-    """A pool of the cluster, with what one of its workers has."""
+    """A pool of the cluster, with what one of its workers has for jobs, and of how many workers one may take."""
 
     name: str
     gpus: int
     vcpus: int
     memory_gib: int
+    workers: int
 
 
 def job_order_read(
@@ -89,7 +90,7 @@ def script_read(value: Any) -> str:
         raise Invalid.field("script", "the script contains a null character")
     text = value.replace("\r\n", "\n").rstrip() + "\n"
     if not text.startswith("#!"):
-        text = f"#!/bin/bash\n{text}"
+        text = f"#!/bin/bash -l\n{text}"
     if len(text) > SCRIPT_MOST:
         raise Invalid.field(
             "script", f"a script has at most {SCRIPT_MOST:,} characters; this has {len(text):,}"
@@ -128,12 +129,32 @@ def _partition(value: Any, partitions: Mapping[str, Partition]) -> Partition:
 
 
 def _fits(read: Mapping[str, Any], place: Partition, wrong: Mistakes) -> None:
-    """On one of its workers; how many of them there are changes, and is Slurm's question."""
+    """Slurm refuses at once what the partition could not start even if it were idle."""
     has = {"gpus_per_node": place.gpus, "cpus_per_task": place.vcpus, "memory_gib": place.memory_gib}
     for name, most in has.items():
         with wrong:
             if (read[name] or 0) > most:
                 raise Invalid.field(
                     name,
-                    f"{LABELS[name]}: a worker of {place.name} has {most:,}, and this asks for {read[name]:,}",
+                    f"{LABELS[name]}: a worker of {place.name} has {most:,}{' for jobs' if name == 'memory_gib' else ''}, and this "
+                    f"asks for {read[name]:,}",
                 )
+    with wrong:
+        if read["nodes"] > place.workers:
+            holds, asks = counted(place.workers, "worker"), counted(read["nodes"], "node")
+            raise Invalid.field("nodes", f"{place.name} has {holds}, and this asks for {asks}")
+    if not wrong.fields.keys() & {"nodes", "tasks", "cpus_per_task"}:
+        with wrong:
+            _tasks_fit(read, place)
+
+
+def _tasks_fit(read: Mapping[str, Any], place: Partition) -> None:
+    most = read["nodes"] * (place.vcpus // read["cpus_per_task"])
+    if read["tasks"] > most:
+        nodes, cpus = counted(read["nodes"], "worker"), counted(read["cpus_per_task"], "vCPU")
+        can = f"{nodes} of {place.name} can run {most:,} with {cpus} each"
+        raise Invalid.field("tasks", f"{can}, and this asks for {read['tasks']:,}")
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

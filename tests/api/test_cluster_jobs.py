@@ -9,13 +9,12 @@ from django.test import Client
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.services import jobs_carry_out
 from gpuaas.clusters.spec import spec_of
 from gpuaas.providers.base import queue_token
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
-from tests.clusters.slurm_stage import ORDER, by_head, slurm_ready
+from tests.clusters.slurm_stage import ORDER, by_head, jobs_carry_out, slurm_ready
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,7 +37,7 @@ def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie
     found = made.json
     assert (found["state"], found["script"], found["partition"]) == (
         "queued",
-        "#!/bin/bash\nsleep 600\n",
+        "#!/bin/bash -l\nsleep 600\n",
         "gpu",
     )
     one = f"{path}/{found['id']}"
@@ -48,6 +47,10 @@ def test_a_job_is_submitted_followed_and_cancelled(path: str, bob: User, charlie
     assert bobs.get(f"{one}/log").json["taken_at"] is not None
     assert [row["id"] for row in bobs.get(f"{path}?state=running&search=tr").json["results"]] == [found["id"]]
     assert bobs.get(f"{path}?state=failed").json["results"] == []
+    assert bobs.get(f"{path}?created_by=alice").json["results"] == []
+    assert len(bobs.get(f"{path}?created_by=bob").json["results"]) == 1
+    assert [row.get("script") for row in bobs.get(path).json["results"]] == [None]
+    assert bobs.get(one).json["script"] == found["script"]
     answer = bobs.post(f"{one}/cancel")
     assert (answer.status, answer.json["state"], answer.json["cancelling"]) == (202, "running", True)
     jobs_carry_out()
@@ -117,7 +120,7 @@ def test_a_head_gets_what_to_submit(head: Head, path: str, bob: User) -> None:
         "submit": True,
         "cancel": False,
         "name": "train",
-        "script": "#!/bin/bash\necho hello\n",
+        "script": "#!/bin/bash -l\necho hello\n",
         "partition": "gpu",
         "nodes": 1,
         "tasks": 1,
@@ -135,9 +138,36 @@ def test_a_head_reports_how_it_is(head: Head, path: str, bob: User) -> None:
     runs = {"id": made, "state": "RUNNING", "slurm_id": 4, "started_at": 1_790_000_000}
     assert head.post({**runs, "log": "\u001b[1mhi\n"}).status_code == 201
     found = bobs.get(f"{path}/{made}").json
+    assert found["seen_at"] is not None
     assert (found["state"], found["slurm_id"], found["started_at"]) == ("running", 4, "2026-09-21T14:13:20Z")
     assert bobs.get(f"{path}/{made}/log").json["text"] == "hi\n"
     long = {**runs, "log": "x" * 20_000}
     assert head.post(*[long] * 10).status_code == 201, "a report may be longer than other bodies"
     assert head.post({**runs, "log": "x" * 20_001}).status_code == 400
     assert head.post({**runs, "state": "x" * 21}).status_code == 400
+
+
+def test_a_head_reports_what_it_could_not_submit(head: Head, path: str, bob: User) -> None:
+    bobs = Caller(bob)
+    made = bobs.post(path, ORDER).json["id"]
+    head.post()
+    failed = {"id": made, "state": "ERROR", "error": "sbatch: the home of bob is full"}
+    assert head.post(failed).status_code == 201
+    found = bobs.get(f"{path}/{made}").json
+    assert (found["state"], found["reason"]) == ("queued", "sbatch: the home of bob is full")
+    assert head.post({**failed, "error": "x" * 301}).status_code == 400
+    assert head.post({**failed, "mistake": "x"}).status_code == 400
+
+
+def test_the_account_of_an_owner_is_made_also_by_an_idempotent_try(
+    head: Head, cluster: Cluster, path: str, alice: User
+) -> None:
+    refused = Caller(alice).post(path, ORDER, idempotency_key="once")
+    assert (refused.status, "your account alice is being made" in refused.error["message"]) == (409, True)
+    assert [one["name"] for one in head.post().json()["logins"]["logins"]] == ["bob", "alice"]
+
+
+def test_the_longest_script_fits_into_a_request(path: str, bob: User) -> None:
+    script = "#!/bin/sh\n" + "🚀" * 32_000
+    assert Caller(bob).post(path, {**ORDER, "script": script}).status == 202
+    assert Caller(bob).post(path, {**ORDER, "script": script + "x" * 500_000}).status == 413

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterTemplate
 from gpuaas.clusters.services import (
     cluster_job_submit,
@@ -66,6 +67,12 @@ def entered(cluster: Cluster) -> Cluster:
     answered(cluster)
     answered(cluster)
     return reread(cluster)
+
+
+def jobs_carry_out() -> None:
+    """As the tasks of one round."""
+    for cluster_id in services.jobs_due():
+        services.jobs_carry_out(cluster_id)
 
 
 def submitted(actor: Actor, cluster: Cluster, **given: Any) -> ClusterJob:

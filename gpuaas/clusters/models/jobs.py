@@ -15,7 +15,8 @@ class ClusterJob(Identified):
 
     gpus_per_node, memory_gib: of a node; cpus_per_task: of a task; memory_gib None = Slurm's share. minutes: after which
     Slurm ends it. offered_at: when it was first in an answer to the head, from which moment it may be in Slurm. seen_at:
-    when Slurm was last known to have it. reason: while it waits Slurm's word for why, afterwards how it ended. log: its end.
+    when Slurm was last known to have it; gone_at: since when it has not been. reason: while it waits Slurm's word for why, or why it
+    is not there yet; once it is being cancelled, why the portal does that; afterwards how it ended. log: its end.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="jobs")
@@ -40,6 +41,7 @@ class ClusterJob(Identified):
     offered_at = models.DateTimeField(null=True, blank=True, editable=False)
     cancel_asked_at = models.DateTimeField(null=True, blank=True)
     seen_at = models.DateTimeField(null=True, blank=True, editable=False)
+    gone_at = models.DateTimeField(null=True, blank=True, editable=False)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
 

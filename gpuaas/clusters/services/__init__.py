@@ -4,6 +4,7 @@ from gpuaas.clusters.services.access import (
     cluster_can_revoke,
     cluster_credential,
     credentials_revoke,
+    login_ask,
     revocations_carry_out,
 )
 from gpuaas.clusters.services.changes import (
@@ -28,6 +29,7 @@ from gpuaas.clusters.services.jobs import (
     cluster_job_submit,
     cluster_job_wrong,
     jobs_carry_out,
+    jobs_due,
     jobs_why_not,
     partitions_of,
 )
@@ -78,7 +80,9 @@ __all__ = [
     "cluster_upgrade",
     "credentials_revoke",
     "jobs_carry_out",
+    "jobs_due",
     "jobs_why_not",
+    "login_ask",
     "node_report",
     "parameters_are_told",
     "parameters_import_drop",

@@ -63,6 +63,13 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
     return access
 
 
+def login_ask(*, actor: Actor, cluster: Cluster) -> None:
+    """Where people have logins of their own the actor has one from now on, whatever is refused afterwards."""
+    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS)
+    if actor.user_id is not None and cluster.logins is not None:
+        login_of(project=cluster.project, user_id=actor.user_id)
+
+
 def login_entered(cluster: Cluster, user_id: uuid.UUID) -> ClusterLogin | None:
     """Where people have logins of their own, the person's, once the head lets it in."""
     if cluster.logins is None:

@@ -111,7 +111,15 @@ from gpuaas.providers.base.site import (
     SoldPool,
     Unknown,
 )
-from gpuaas.providers.base.slurm import GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
+from gpuaas.providers.base.slurm import (
+    ERROR,
+    GONE,
+    REFUSED,
+    ClusterJobsCapability,
+    SlurmOrder,
+    SlurmSeen,
+    usable_mib,
+)
 from gpuaas.providers.base.steps import (
     TENACIOUS,
     Change,
@@ -143,6 +151,7 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "DEADLINE",
+    "ERROR",
     "FILES_AT",
     "GONE",
     "NO_DEVICE",
@@ -266,4 +275,5 @@ __all__ = [
     "step_require",
     "storage_key",
     "tasks_cut",
+    "usable_mib",
 ]

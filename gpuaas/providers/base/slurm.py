@@ -14,6 +14,12 @@ from gpuaas.providers.base.cluster import ClusterSpec
 
 REFUSED = "REFUSED"  # Slurm takes it never; not a word of Slurm's own, nor is the next
 GONE = "GONE"  # Slurm was asked, and does not know it
+ERROR = "ERROR"  # nor does it know this one, which could not be submitted now
+
+
+def usable_mib(memory_gib: int) -> int:
+    """Of a worker with so much memory, for its jobs: the machine's kernel and firmware use some."""
+    return memory_gib * 1024 * 9 // 10
 
 
 @dataclass(frozen=True)
@@ -41,12 +47,14 @@ class SlurmOrder:
 
 @dataclass(frozen=True)
 class SlurmSeen:
-    """What Slurm says about one of them. state: Slurm's word. reason: why it waits. log: its end; None = not taken now."""
+    """What Slurm says about one of them. state: Slurm's word. reason: why it waits. error: why it could not be submitted. log: its end;
+    None = not taken now."""
 
     id: uuid.UUID
     state: str
     slurm_id: int | None = None
     reason: str = ""
+    error: str = ""
     exit_code: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None

@@ -13,6 +13,7 @@ from gpuaas.clusters.states import ClusterJobState
 class ClusterJobQuery(PageQuery):
     state = serializers.ChoiceField(choices=ClusterJobState.choices, required=False)
     search = Text(required=False, max_length=40, help_text="Part of the name.")
+    created_by = Text(required=False, max_length=150, help_text="Username of the person who submitted it.")
 
 
 def _size(name: str, words: str) -> Whole:
@@ -35,7 +36,7 @@ class ClusterJobInput(Input):
     script = Text(
         max_length=SCRIPT_MOST,
         trim_whitespace=False,
-        help_text="What it runs, by bash unless its first line names another program. Without lines of #SBATCH.",
+        help_text="What it runs, by `bash -l` unless its first line names another program by #!. Without lines of #SBATCH.",
     )
     partition = TextOrEmpty(max_length=20, help_text="A pool of the cluster. Default: the first.")
     nodes = _size("nodes", "Number of nodes.")
@@ -62,10 +63,11 @@ class ClusterJobOutput(Output):
         source="login.name", default="", help_text="As whom it runs on the cluster."
     )
     reason = serializers.CharField(
-        allow_blank=True, help_text="While it is pending, Slurm's word for why; afterwards how it ended."
+        allow_blank=True,
+        help_text="While it is queued, why Slurm does not have it yet; while it is pending, Slurm's word for why; afterwards how it "
+        "ended.",
     )
     exit_code = serializers.IntegerField(allow_null=True)
-    script = serializers.CharField()
     partition = serializers.CharField()
     nodes = serializers.IntegerField()
     tasks = serializers.IntegerField()
@@ -75,11 +77,19 @@ class ClusterJobOutput(Output):
     minutes = serializers.IntegerField(allow_null=True)
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
+    seen_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When Slurm was last known to have it: of then is what is said of one that has not ended.",
+    )
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
 
     def get_cancelling(self, row: ClusterJob) -> bool:
         return row.is_open and row.cancel_asked_at is not None
+
+
+class ClusterJobDetailOutput(ClusterJobOutput):
+    script = serializers.CharField()
 
 
 class ClusterJobLogOutput(Output):

@@ -70,10 +70,12 @@ class JobSeenInput(Input):
     id = serializers.UUIDField(help_text="The portal's, as in the comment of the job.")
     state = Text(
         max_length=20,
-        help_text="Slurm's; GONE for one that it does not know, REFUSED for one that it never takes.",
+        help_text="Slurm's; GONE for one that it does not know, ERROR for one that could not be submitted now, REFUSED for one "
+        "that it never takes.",
     )
     slurm_id = Whole(required=False, min_value=1, help_text="Number of the job in Slurm.")
     reason = TextOrEmpty(max_length=300, help_text="Why it waits, or why it is refused.")
+    error = TextOrEmpty(max_length=300, help_text="Why it could not be submitted now.")
     exit_code = Whole(required=False, max_value=255)
     started_at = Seconds()
     ended_at = Seconds()
