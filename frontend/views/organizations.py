@@ -18,7 +18,7 @@ from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money
 from frontend.views.usage import statement_context
-from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.core.rows import first_of
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.roles import OrganizationRole, Permission
@@ -105,7 +105,7 @@ def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBa
 def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = OrganizationMemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():
-        with refusals_on(form, Invalid, NotFound, default="user"):
+        with refusals_on(form, Invalid, NotFound, Conflict, default="user"):
             user = user_find(actor=here.actor, text=form.cleaned_data["user"])
             role = form.cleaned_data["role"]
             organization_member_set(**here.given, user=user, role=role)
