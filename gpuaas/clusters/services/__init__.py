@@ -5,6 +5,7 @@ from gpuaas.clusters.services.access import (
     cluster_credential,
     credentials_revoke,
     revocations_carry_out,
+    revocations_due,
 )
 from gpuaas.clusters.services.changes import (
     cluster_delete,
@@ -92,6 +93,7 @@ __all__ = [
     "queue_report",
     "resume_preview",
     "revocations_carry_out",
+    "revocations_due",
     "scale_preview",
     "scale_warnings",
     "seeds_rotate",
