@@ -53,10 +53,11 @@ def draw(request: HttpRequest, here: OrganizationPlace, **forms: Any) -> HttpRes
     rows = projects.annotate(running=Count("workspaces", filter=~gone))
     sums: dict[uuid.UUID, Any] = {}
     may_manage = Permission.ORGANIZATION_MANAGE in here.may
+    readable = ("user__username", "user__email") if may_manage else ("user__username",)
     month = money.month_shown(month_of(here.now), now=here.now)
     people = PEOPLE.of(
         request,
-        lambda query: named(organization_members(**here.given), query["q"], "user__username"),
+        lambda query: named(organization_members(**here.given), query["q"], *readable),
         without=() if may_manage else {"actions"},
     )
     context: dict[str, Any] = {
