@@ -156,7 +156,7 @@ def revocations_carry_out(*, cluster_id: uuid.UUID) -> int:
     return ended
 
 
-def _asked(cluster_id: object) -> QuerySet[ClusterGrant]:
+def _asked(cluster_id: uuid.UUID | OuterRef) -> QuerySet[ClusterGrant]:
     return ClusterGrant.objects.filter(
         cluster=cluster_id, revoke_asked_at__isnull=False, revoked_at=None, expires_at__gt=clock.now()
     )
