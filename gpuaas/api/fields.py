@@ -13,6 +13,7 @@ from gpuaas.core.conditions import Stored, conditions_read
 from gpuaas.core.errors import UNKNOWN
 
 BIGGEST = 2**31 - 1
+EMAILS = "emails"
 
 
 class Whole(serializers.IntegerField):
@@ -152,6 +153,16 @@ class PageQuery(Input):
 
 class NoQuery(Input):
     """For addresses that take no query parameters."""
+
+
+class Email(serializers.CharField):
+    """Of a member; empty unless the context of the answer says that the reader may see it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(help_text="Empty for readers who do not manage the members.", **kwargs)
+
+    def to_representation(self, value: Any) -> str:
+        return super().to_representation(value) if self.context.get(EMAILS) else ""
 
 
 @extend_schema_field({"type": "string", "format": "decimal", "example": "2.40"})

@@ -6,6 +6,7 @@ from gpuaas.clusters.services.access import (
     credentials_revoke,
     login_ask,
     revocations_carry_out,
+    revocations_due,
 )
 from gpuaas.clusters.services.changes import (
     cluster_delete,
@@ -96,6 +97,7 @@ __all__ = [
     "queue_report",
     "resume_preview",
     "revocations_carry_out",
+    "revocations_due",
     "scale_preview",
     "scale_warnings",
     "seeds_rotate",
