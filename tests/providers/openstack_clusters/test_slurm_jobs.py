@@ -176,7 +176,7 @@ def test_a_comment_with_lines_names_nobody_elses_job(machine: Machine) -> None:
     machine.write("queue.bob", f"8|RUNNING|1700000000|None|x\x85{'0' * 32}|{forged}")
     assert machine.take(cancel) == ""
     assert machine.lines("cancelled") == []
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": ""}]
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_what_may_be_otherwise_the_next_time_is_tried_again(machine: Machine) ->
     machine.does["sbatch"] = "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1"
     assert machine.take(ORDER) == ""
     words = "Batch job submission failed: Socket timed out"
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": words}]
+    assert machine.report() == [{"id": ID, "state": "ERROR", "error": words}]
     machine.does["sbatch"] = taken
     assert machine.take(ORDER) == "1"
 
@@ -219,8 +219,8 @@ def test_what_fails_for_one_order_leaves_the_others_alone(machine: Machine) -> N
     found = {one["id"]: one for one in machine.report()}
     assert found[ID] == {
         "id": ID,
-        "state": "GONE",
-        "reason": "the folder gpuaas-jobs in the home cannot be made",
+        "state": "ERROR",
+        "error": "the folder gpuaas-jobs in the home cannot be made",
     }
     assert found[OTHER]["state"] == "PENDING"
 
@@ -234,7 +234,7 @@ def test_an_account_that_does_not_answer_for_one_is_asked_for_the_others(machine
 def test_what_the_account_has_running_and_the_controller_has_not_is_gone(machine: Machine) -> None:
     machine.write("account.bob", f"4|RUNNING|0:0|1700000000|Unknown|gpuaas:{ID}")
     assert machine.take(ORDER) == "", "it was submitted"
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": ""}]
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
 
 
 def test_files_that_a_power_cut_has_halved_are_written_anew(machine: Machine) -> None:
@@ -308,7 +308,7 @@ def test_what_jobs_write_never_makes_a_report_too_long(machine: Machine, text: s
 def test_what_is_to_be_cancelled_is_cancelled_while_slurm_has_it(machine: Machine) -> None:
     cancel = {**ORDER, "submit": False, "cancel": True}
     assert machine.take(cancel) == ""
-    assert machine.report() == [{"id": ID, "state": "GONE", "reason": ""}]
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
     machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{ID}", "9|PENDING|N/A|Resources|of his own")
     (machine.etc / "logins.json").write_text("[]")
     assert machine.take(cancel) == "1"

@@ -223,7 +223,8 @@ def report(etc: Path) -> list[dict[str, Any]]:
         elif one is not None and one.is_known:
             known.append((order, one))
         elif order["login"] not in slurm.silent and (one is None or one.is_lost):
-            entries.append({"id": key, "state": "GONE", "reason": lacking.get(key, "")})
+            failed = {"state": "ERROR", "error": lacking[key]} if key in lacking else {"state": "GONE"}
+            entries.append({"id": key, **failed})
     logs = logs_of(known, until)
     entries += [
         entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
