@@ -11,8 +11,8 @@ from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from gpuaas.clusters.job_order import Partition, counted
+from gpuaas.clusters.job_rows import cluster_jobs_of
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.selectors import cluster_jobs_of
 from gpuaas.clusters.services import jobs_why_not
 from gpuaas.clusters.spec import is_asleep
 from gpuaas.clusters.states import JOB_LOOKS, JOB_OPEN, ClusterJobState

@@ -15,8 +15,8 @@ from frontend.place import ProjectPlace
 from frontend.presenters import cluster_jobs as shown
 from frontend.views.clusters import cluster_action, cluster_page, trail
 from gpuaas.clusters import services
+from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_job_people, cluster_jobs_of
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.selectors import cluster_job_get_of, cluster_job_people, cluster_jobs_of
 from gpuaas.clusters.states import ClusterJobState
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from tenants.roles import Permission

@@ -79,7 +79,7 @@ class ClusterJobOutput(Output):
     created_at = serializers.DateTimeField()
     seen_at = serializers.DateTimeField(
         allow_null=True,
-        help_text="When Slurm was last known to have it: of then is what is said of one that has not ended.",
+        help_text="When Slurm was last known to have it. Everything else of a job that has not ended is as of then.",
     )
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)

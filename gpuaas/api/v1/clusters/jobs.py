@@ -19,8 +19,8 @@ from gpuaas.api.v1.clusters.views import ClusterView
 from gpuaas.api.views import LONGEST_BODY
 from gpuaas.clusters import services
 from gpuaas.clusters.job_order import SCRIPT_MOST
+from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.models import ClusterJob
-from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from tenants.roles import Permission
 
 
