@@ -74,6 +74,7 @@ def test_what_is_refused(alices: Caller, as_alice: Actor, lab: Environment, plac
             assert alices.ask(method, f"{at}?path={path}").status == 400, (method, path)
     assert alices.get(f"{place}/content").status == 400
     assert alices.put(f"{place}?path=new%0Aline", None).status == 400
+    assert alices.put(f"{place}/content?path=new%0Aline&overwrite=true", b"").status == 400
     assert alices.get(f"{place}/content?path=nothing").status == 404
     assert alices.put(f"{place}/content?path=x&overwrite=maybe", b"").status == 400
     large = alices.put(f"{place}/content?path=x", bytes(FILE_MOST + 1))

@@ -4,7 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from gpuaas.environments.home import FILE_MOST
@@ -12,6 +13,7 @@ from gpuaas.environments.models import Environment
 from gpuaas.environments.services import environment_access_set, environment_delete, environment_stop, files
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.providers.base import Streams
+from gpuaas.providers.sandbox import homes
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from gpuaas.providers.sandbox.models import SandboxFile, SandboxPod
 from gpuaas.workspaces.models import Workspace
@@ -175,6 +177,39 @@ def test_few_at_once(as_alice: Actor, lab: Environment) -> None:
     with place(lab.pk), place(lab.pk), refused:
         files.folder_list(actor=as_alice, environment=lab)
     assert names(as_alice, lab) == []
+
+
+def test_a_new_name_can_be_read(as_alice: Actor, lab: Environment) -> None:
+    """Also where a file may be replaced; an odd one that is there is replaced."""
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab, "path": "odd\x07name", "overwrite": True}
+    with pytest.raises(Invalid, match="no control characters"):
+        files.file_write(**given, content=b"x")
+    files.file_write(actor=as_alice, environment=lab, path="x", content=b"x")
+    SandboxFile.objects.update(path="odd\x07name")
+    files.file_write(**given, content=b"new")
+    assert files.file_read(actor=as_alice, environment=lab, path="odd\x07name") == b"new"
+
+
+def test_a_simulated_home_has_an_end(
+    as_alice: Actor, lab: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is replaced does not count twice; a list reads no contents."""
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab}
+    monkeypatch.setattr(homes, "ROOM", 3 * homes.SHOWN)
+    files.file_write(**given, path="x", content=bytes(homes.SHOWN))
+    with pytest.raises(Conflict, match="no room left"):
+        files.file_write(**given, path="y", content=b"y")
+    files.file_write(**given, path="x", content=bytes(homes.SHOWN), overwrite=True)
+    files.folder_make(**given, path="z")
+    with pytest.raises(Conflict, match="no room left"):
+        files.folder_make(**given, path="y")
+    with CaptureQueriesContext(connection) as asked:
+        assert names(as_alice, lab) == ["z", "x"]
+    selected = [each["sql"] for each in asked if "sandbox_sandboxfile" in each["sql"]]
+    assert [
+        sql for sql in selected if '"content"' in sql.replace('LENGTH("sandbox_sandboxfile"."content")', "")
+    ] == []
+    assert selected
 
 
 def test_no_lock_waits_for_the_site(as_alice: Actor, lab: Environment) -> None:

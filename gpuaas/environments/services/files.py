@@ -34,7 +34,7 @@ from gpuaas.environments.services.access import shell_require
 from gpuaas.environments.services.rows import ENVIRONMENT
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.lifecycle.allowed import Verb
-from gpuaas.providers.base import FileVerb, Run
+from gpuaas.providers.base import FileOver, FileVerb, Run
 from gpuaas.workspaces.spec import is_asleep
 from tenants.actors import Actor
 
@@ -120,7 +120,10 @@ def file_write(
     """Whole or not at all. Raises Conflict for what is there already, unless a file may be replaced."""
     found = file_path_read(path, new=not overwrite)
     part = f".gpuaas-{secrets.token_hex(8)}.part"
-    words = (found.folder, found.name, str(len(content)), part, "1" if overwrite else "")
+    over = FileOver.NOTHING
+    if overwrite:
+        over = FileOver.EITHER if found.is_plain else FileOver.FILE
+    words = (found.folder, found.name, str(len(content)), part, over)
     if len(content) > FILE_MOST:
         raise Conflict(f"a file of more than {FILE_MOST >> 20} MiB is copied by scp")
     _done(actor, environment, FileVerb.WRITE, words, given=content)

@@ -14,6 +14,14 @@ class FileVerb(StrEnum):
     REMOVE = "files:remove"
 
 
+class FileOver(StrEnum):
+    """What an upload may meet of its name: a file that has to be there, or either."""
+
+    NOTHING = "nothing"
+    FILE = "file"
+    EITHER = "either"
+
+
 class FileEnd(IntEnum):
     """Exit codes besides 0 and those of the image's programs."""
 
@@ -27,3 +35,4 @@ class FileEnd(IntEnum):
     SHORT = 88
     LINK = 89
     DENIED = 90
+    ODD_NAME = 91

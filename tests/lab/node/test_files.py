@@ -12,7 +12,7 @@ from gpuaas.environments.home import ENTRIES_MOST, FILE_MOST, command
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import files
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
-from gpuaas.providers.base import FileVerb
+from gpuaas.providers.base import FileOver, FileVerb
 from tenants.actors import Actor
 from tests.lab.fixtures import until
 from tests.lab.kubernetes.kubectl import Kubectl
@@ -88,7 +88,7 @@ def broken(row: Environment, place: Place, pod: str) -> None:
     """Nothing of it is left."""
     found = Environment.objects.select_related(*FOR_SPEC).get(pk=row.pk)
     spec = spec_of(found)
-    words = command(spec.home, FileVerb.WRITE, ".", "half", "1000", ".gpuaas-half.part", "")
+    words = command(spec.home, FileVerb.WRITE, ".", "half", "1000", ".gpuaas-half.part", FileOver.NOTHING)
 
     async def sent() -> None:
         run = ENVIRONMENTS.require(found.site).run(spec, words, terminal=False)
