@@ -8,13 +8,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from frontend.forms.environments import FolderForm, UploadForm
-from frontend.frame import done, refusals_on, refusals_shown
+from frontend.frame import Refusals, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid, NotFound, Permanent, Unavailable
 from gpuaas.core.streams import attached
 from gpuaas.environments.home import Path, path_read
 from gpuaas.environments.models import Environment
@@ -67,48 +67,55 @@ show = environment_page(ACCESS)(_draw)
 @environment_page(ACCESS)
 def download(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = _path(request)
-    content = files.file_read(actor=here.actor, environment=row, path=path)
-    return attached(content, name=path_read(path).name)
+    name = path_read(path).name
+    return attached(request, lambda: files.file_read(actor=here.actor, environment=row, path=path), name=name)
 
 
 @environment_action(ACCESS)
 def upload(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     form = UploadForm(request.POST, request.FILES, auto_id="upload_%s")
+    around = _url(row, "files", _path(request))
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, fields={"path": "file"}, default="file"):
+        with _away(request), refusals_on(form, Invalid, Conflict, fields={"path": "file"}, default="file"):
             file = form.cleaned_data["file"]
             files.file_write(
                 actor=here.actor,
                 environment=row,
                 path=_inside(request, file.name),
-                content=file.read(),
+                read=file.read,
                 overwrite=form.cleaned_data["overwrite"],
             )
-            return done(request, f"{file.name} uploaded.", _url(row, "files", _path(request)))
-    return _draw(request, here, row, upload_form=form)
+            return done(request, f"{file.name} uploaded.", around)
+    return _draw(request, here, row, upload_form=form) if form.errors else redirect(around)
 
 
 @environment_action(ACCESS)
 def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     form = FolderForm(request.POST, auto_id="folder_%s")
+    around = _url(row, "files", _path(request))
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, fields={"path": "name"}, default="name"):
+        with _away(request), refusals_on(form, Invalid, Conflict, fields={"path": "name"}, default="name"):
             name = form.cleaned_data["name"]
             if "/" in name:
                 raise Invalid.field("path", "a name has no slash: make one folder in the other")
             files.folder_make(actor=here.actor, environment=row, path=_inside(request, name))
-            return done(request, f"Folder {name} created.", _url(row, "files", _path(request)))
-    return _draw(request, here, row, folder_form=form)
+            return done(request, f"Folder {name} created.", around)
+    return _draw(request, here, row, folder_form=form) if form.errors else redirect(around)
 
 
 @environment_action(ACCESS)
 def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = path_read(_path(request))
     around = _url(row, "files", str(Path(path.parts[:-1])))
-    with refusals_shown(request, Conflict, NotFound):
+    with _away(request), refusals_shown(request, Conflict, NotFound):
         files.file_remove(actor=here.actor, environment=row, path=str(path))
         return done(request, f"{path.name} removed.", around)
     return redirect(around)
+
+
+def _away(request: HttpRequest) -> Refusals:
+    """What the site does not do, in a message: one comes back to the folder, not to the home."""
+    return refusals_shown(request, Permanent, Unavailable)
 
 
 def _path(request: HttpRequest) -> str:

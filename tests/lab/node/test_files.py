@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -35,13 +36,13 @@ def test_files_in_a_pod_that_runs(
     given: dict[str, Any] = {"actor": as_alice, "environment": unused}
     content = os.urandom(FILE_MOST)
     files.folder_make(**given, path="-d a'ta\"")
-    files.file_write(**given, path="-d a'ta\"/$(id)", content=content)
+    files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(content).read)
     assert files.file_read(**given, path="-d a'ta\"/$(id)") == content
     (found,) = files.folder_list(**given, path="-d a'ta\"").entries
     assert (found.name, found.kind, found.size) == ("$(id)", "file", FILE_MOST)
     with pytest.raises(Conflict, match="already"):
-        files.file_write(**given, path="-d a'ta\"/$(id)", content=b"")
-    files.file_write(**given, path="-d a'ta\"/$(id)", content=b"", overwrite=True)
+        files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read)
+    files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read, overwrite=True)
     assert files.file_read(**given, path="-d a'ta\"/$(id)") == b""
     with pytest.raises(Conflict, match="not empty"):
         files.file_remove(**given, path="-d a'ta\"")

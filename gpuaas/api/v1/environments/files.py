@@ -118,8 +118,12 @@ class FileContentView(EnvironmentView):
     def get(self, request: Request, project: str, environment: uuid.UUID) -> HttpResponse:
         """409 for one of more than 16 MiB: copy it by scp."""
         found = self.entered()
-        content = files.file_read(actor=self.actor, environment=found, **self.params)
-        return attached(content, name=path_read(self.params["path"]).name)
+        name = path_read(self.params["path"]).name
+        return attached(
+            request._request,
+            lambda: files.file_read(actor=self.actor, environment=found, **self.params),
+            name=name,
+        )
 
     @operation(
         "environment_file_put",
@@ -136,8 +140,12 @@ class FileContentView(EnvironmentView):
             raise UnsupportedMediaType(
                 request.content_type, "send the content as it is, without a form around it"
             )
-        content = request._request.read(FILE_MOST + 1)
-        if len(content) > FILE_MOST:
-            raise TooLarge(f"a file has at most {MIB} MiB: copy a larger one by scp")
-        files.file_write(actor=self.actor, environment=found, content=content, **self.params)
+
+        def read(most: int) -> bytes:
+            content: bytes = request._request.read(most)
+            if len(content) > FILE_MOST:
+                raise TooLarge(f"a file has at most {MIB} MiB: copy a larger one by scp")
+            return content
+
+        files.file_write(actor=self.actor, environment=found, read=read, **self.params)
         return Response(status=204)
