@@ -16,7 +16,7 @@ from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
 from gpuaas.core.errors import Conflict, Invalid, NotFound, Permanent, Unavailable
 from gpuaas.core.streams import attached
-from gpuaas.environments.home import Path, path_read
+from gpuaas.environments.home import FILE_MOST, Path, path_read
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import files
 
@@ -47,6 +47,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
     context = {
         "environment": row,
         "folder": found,
+        "most": FILE_MOST >> 20,
         "ways": [
             (part, _url(row, "files", str(Path(at.parts[:end])))) for end, part in enumerate(at.parts, 1)
         ],

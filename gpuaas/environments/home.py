@@ -112,6 +112,11 @@ class Entry:
     def is_folder(self) -> bool:
         return self.kind == FOLDER
 
+    @property
+    def is_large(self) -> bool:
+        """So that the portal does not send it."""
+        return self.kind == FILE and self.size > FILE_MOST
+
 
 @dataclass(frozen=True)
 class Folder:

@@ -13,6 +13,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.environments.stage import kind, ready
+from tests.environments.test_files import breaks, told
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_environments import at, room
@@ -103,6 +104,44 @@ def test_what_is_refused_is_said(
     assert (stopped.status_code, "cannot be done while" in words(stopped)) == (409, True)
     assert page not in alice_at.get(at("environment", project, lab.pk)).content.decode()
     assert not SandboxFile.objects.exists()
+
+
+def test_where_the_site_does_not_answer_one_stays_in_the_folder(
+    alice_at: Client, lab: Environment, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads that it may have been done."""
+    page, upload, new, remove = (
+        at(f"environment_{name}", project, lab.pk)
+        for name in ("files", "file_upload", "folder_new", "file_remove")
+    )
+    assert alice_at.post(new, {"name": "data"}).status_code == 302
+    for address, sent in (
+        (f"{upload}?path=data", {"file": named(b"one")}),
+        (f"{new}?path=data", {"name": "more"}),
+        (f"{remove}?path=data%2Fnotes.txt", {}),
+    ):
+        with monkeypatch.context() as away:
+            told(lab, away, breaks)
+            tried = alice_at.post(address, sent)
+        assert (tried.status_code, tried["Location"]) == (302, f"{page}?path=data")
+        assert "it is not known whether it was done" in words(alice_at.get(tried["Location"]))
+
+
+def test_what_is_too_large_is_no_link(alice_at: Client, lab: Environment, project: Project) -> None:
+    """And what the site refuses to send is a page with the reason, not a failed download."""
+    page, file = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file"))
+    assert (
+        alice_at.post(at("environment_file_upload", project, lab.pk), {"file": named(b"x")}).status_code
+        == 302
+    )
+    assert f'<a href="{file}?path=notes.txt">notes.txt</a>' in alice_at.get(page).content.decode()
+    SandboxFile.objects.update(content=bytes(FILE_MOST + 1))
+    found = alice_at.get(page)
+    assert f'href="{file}' not in found.content.decode()
+    assert "more than 16 MiB: copy it by scp" in words(found)
+    refused = alice_at.get(file, {"path": "notes.txt"})
+    assert (refused.status_code, "more than 16 MiB: copy it by scp" in words(refused)) == (409, True)
+    assert "Content-Disposition" not in refused
 
 
 def test_who_may_not(
