@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from frontend.forms import sentence_of
 from frontend.forms.environments import FolderForm, UploadForm
 from frontend.frame import Refusals, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page
@@ -14,7 +16,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
-from gpuaas.core.errors import Conflict, Invalid, NotFound, Permanent, Unavailable
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound, Permanent, Unavailable
 from gpuaas.core.streams import attached
 from gpuaas.environments.home import FILE_MOST, Path, path_read
 from gpuaas.environments.models import Environment
@@ -74,20 +76,32 @@ def download(request: HttpRequest, here: ProjectPlace, row: Environment) -> Http
 
 @environment_action(ACCESS)
 def upload(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
+    """One that is refused does not keep the others from it."""
     form = UploadForm(request.POST, request.FILES, auto_id="upload_%s")
     around = _url(row, "files", _path(request))
-    if form.is_valid():
-        with _away(request), refusals_on(form, Invalid, Conflict, fields={"path": "file"}, default="file"):
-            file = form.cleaned_data["file"]
-            files.file_write(
-                actor=here.actor,
-                environment=row,
-                path=_inside(request, file.name),
-                read=file.read,
-                overwrite=form.cleaned_data["overwrite"],
-            )
-            return done(request, f"{file.name} uploaded.", around)
+    if not form.is_valid():
+        return _draw(request, here, row, upload_form=form)
+    sent, overwrite, names = form.cleaned_data["file"], form.cleaned_data["overwrite"], []
+    with _away(request):
+        for file in sent:
+            with _beside(form, file.name if len(sent) > 1 else ""):
+                path = _inside(request, file.name)
+                files.file_write(
+                    actor=here.actor, environment=row, path=path, read=file.read, overwrite=overwrite
+                )
+                names.append(file.name)
+    if names:
+        messages.success(request, f"{names[0] if len(names) == 1 else f'{len(names)} files'} uploaded.")
     return _draw(request, here, row, upload_form=form) if form.errors else redirect(around)
+
+
+def _beside(form: UploadForm, name: str) -> Refusals:
+    """What is refused, with the name of its file."""
+
+    def tell(error: GpuaasError) -> None:
+        form.add_error("file", sentence_of(f"{error.message}: {name}" if name else error.message))
+
+    return Refusals(tell, Invalid, Conflict)
 
 
 @environment_action(ACCESS)

@@ -106,6 +106,28 @@ def test_what_is_refused_is_said(
     assert not SandboxFile.objects.exists()
 
 
+def test_several_at_once(alice_at: Client, lab: Environment, project: Project) -> None:
+    """What is refused of them is named, and the others are there."""
+    page, upload = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_upload"))
+    assert " multiple" in alice_at.get(page).content.decode()
+    sent = alice_at.post(upload, {"file": [named(b"1", "one"), named(b"2", "two")]})
+    assert (sent.status_code, sent["Location"]) == (302, page)
+    assert "2 files uploaded." in words(alice_at.get(page))
+    again = alice_at.post(upload, {"file": [named(b"x", "two"), named(b"3", "three"), named(b"x", "one")]})
+    assert again.status_code == 422
+    for text in ("three uploaded.", "of this name already: two.", "of this name already: one."):
+        assert text in words(again)
+    assert dict(SandboxFile.objects.values_list("path", "content")) == {
+        "one": b"1",
+        "two": b"2",
+        "three": b"3",
+    }
+    half = bytes(FILE_MOST // 2 + 1)
+    large = alice_at.post(upload, {"file": [named(half, "a"), named(half, "b")]})
+    assert (large.status_code, "They have more than 16 MiB." in words(large)) == (422, True)
+    assert SandboxFile.objects.count() == 3
+
+
 def test_where_the_site_does_not_answer_one_stays_in_the_folder(
     alice_at: Client, lab: Environment, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
