@@ -101,6 +101,10 @@ class UploadForm(Form):
         return files
 
 
+class MoveForm(Form):
+    to = RequiredText("Enter a path.", 1024, label="New path in the home", strip=False)
+
+
 class FolderForm(Form):
     name = RequiredText("Enter a name.", 255, label="Name")
 

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from frontend.forms import sentence_of
-from frontend.forms.environments import FolderForm, UploadForm
+from frontend.forms.environments import FolderForm, MoveForm, UploadForm
 from frontend.frame import Refusals, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page
 from frontend.nav import Crumb
@@ -18,7 +18,7 @@ from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound, Permanent, Unavailable
 from gpuaas.core.streams import attached
-from gpuaas.environments.home import FILE_MOST, Path, path_read
+from gpuaas.environments.home import FILE_MOST, Entry, Path, path_read
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import files
 
@@ -43,7 +43,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
     shown = FILES.of(
         request,
         found.entries,
-        lambda rows: [{"entry": each, **_urls(row, f"{inside}{each.name}")} for each in rows],
+        lambda rows: [_row(row, f"{inside}{each.name}", each, number) for number, each in enumerate(rows, 1)],
         page_url=_url(row, "files"),
     )
     context = {
@@ -119,13 +119,26 @@ def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 
 
 @environment_action(ACCESS)
+def move(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    path, form = path_read(_path(request)), MoveForm(request.POST)
+    to = form.cleaned_data["to"] if form.is_valid() else ""
+    with _away(request), refusals_shown(request, Conflict, Invalid, NotFound):
+        files.file_move(actor=here.actor, environment=row, path=str(path), to=to)
+        return done(request, f"{path.name} is now {to}.", _around(row, path))
+    return redirect(_around(row, path))
+
+
+@environment_action(ACCESS)
 def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = path_read(_path(request))
-    around = _url(row, "files", str(Path(path.parts[:-1])))
     with _away(request), refusals_shown(request, Conflict, NotFound):
         files.file_remove(actor=here.actor, environment=row, path=str(path))
-        return done(request, f"{path.name} removed.", around)
-    return redirect(around)
+        return done(request, f"{path.name} removed.", _around(row, path))
+    return redirect(_around(row, path))
+
+
+def _around(row: Environment, path: Path) -> str:
+    return _url(row, "files", str(Path(path.parts[:-1])))
 
 
 def _away(request: HttpRequest) -> Refusals:
@@ -142,9 +155,11 @@ def _inside(request: HttpRequest, name: str) -> str:
     return f"{at}/{name}" if at else name
 
 
-def _urls(row: Environment, path: str) -> dict[str, str]:
-    names = {"folder_url": "files", "file_url": "file", "remove_url": "file_remove"}
-    return {key: _url(row, name, path) for key, name in names.items()}
+def _row(row: Environment, path: str, entry: Entry, number: int) -> dict[str, Any]:
+    names = {"folder_url": "files", "file_url": "file", "move_url": "file_move", "remove_url": "file_remove"}
+    urls = {key: _url(row, name, path) for key, name in names.items()}
+    form = MoveForm(initial={"to": path}, auto_id=f"move_{number}_%s")
+    return {"entry": entry, "move_form": form, "move_id": f"move-{number}", **urls}
 
 
 def _url(row: Environment, name: str, path: str = "") -> str:

@@ -20,11 +20,13 @@ ENTRIES_MOST, LISTED_MOST = 1000, 1 << 18  # entries; bytes of what is said abou
 # $1: home, $2: verb, $3: folder, $4: name. The dot keeps new lines at the end of a name, which a shell would cut off
 START: Final = f"""export LC_ALL=C; cd -P -- "$1" 2>/dev/null || exit {FileEnd.MISSING}
 root=$(pwd -P; echo .); root=${{root%??}}
-if [ ! -d "./$3" ]; then [ -e "./$3" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
-cd -P -- "./$3" 2>/dev/null || exit {FileEnd.DENIED}
+enter() {{
+if [ ! -d "./$1" ]; then [ -e "./$1" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
+cd -P -- "./$1" 2>/dev/null || exit {FileEnd.DENIED}
 here=$(pwd -P; echo .); here=${{here%??}}
 case "$here/" in "${{root%/}}/"*) ;; *) exit {FileEnd.OUTSIDE};; esac
-it="./$4"
+}}
+enter "$3"; it="./$4"
 """
 # no name has a slash, so the one in front of each record begins no line of a name; L: what a link leads to
 LOOK: Final = "%f %s %Y %n"
@@ -71,6 +73,17 @@ rmdir -- "$it"; exit
 fi
 if [ -e "$it" ] || [ -L "$it" ]; then rm -f -- "$it"; exit; fi
 exit {FileEnd.MISSING}""",
+    # $5: the folder to which it is moved, $6: its name there, which is taken as that of an upload
+    FileVerb.MOVE: f"""there() {{ [ -e "$1" ] || [ -L "$1" ]; }}
+there "$it" || exit {FileEnd.MISSING}
+it="${{here%/}}/$4"; cd -P -- "$root" || exit 1
+enter "$5"; to="./$6"
+there "$to" && exit {FileEnd.THERE}
+if [ -f "$it" ] && [ ! -L "$it" ] && ln -T -- "$it" "$to" 2>/dev/null; then rm -f -- "$it"; exit; fi
+there "$to" && exit {FileEnd.THERE}
+mv -n -- "$it" "$to" || exit 1
+there "$it" && exit {FileEnd.THERE}
+exit 0""",
 }
 NEW_NAME: Final = "a new name has no control characters, and no spaces around it"
 SAYS: Final[dict[int, tuple[type[GpuaasError], str]]] = {
@@ -150,27 +163,27 @@ class Path:
         return "/".join(self.parts)
 
 
-def path_read(text: str) -> Path:
-    """ "" is the home itself. Raises Invalid at `path`."""
+def path_read(text: str, *, at: str = "path") -> Path:
+    """ "" is the home itself. Raises Invalid at that field."""
     if "\0" in text or not _is_utf8(text):
-        raise Invalid.field("path", "a path is text without null characters")
+        raise Invalid.field(at, "a path is text without null characters")
     if text.startswith("/"):
-        raise Invalid.field("path", "a path begins in the home, without a slash")
+        raise Invalid.field(at, "a path begins in the home, without a slash")
     parts = tuple(text.removesuffix("/").split("/")) if text else ()
     if any(part in {"", ".", ".."} for part in parts):
-        raise Invalid.field("path", "a path has no empty names, and neither . nor ..")
+        raise Invalid.field(at, "a path has no empty names, and neither . nor ..")
     if len(text.encode()) > PATH_MOST or any(len(part.encode()) > NAME_MOST for part in parts):
-        raise Invalid.field("path", f"a name has at most {NAME_MOST} bytes, a path {PATH_MOST}")
+        raise Invalid.field(at, f"a name has at most {NAME_MOST} bytes, a path {PATH_MOST}")
     return Path(parts)
 
 
-def file_path_read(text: str, *, new: bool = False) -> Path:
+def file_path_read(text: str, *, at: str = "path", new: bool = False) -> Path:
     """Of something in the home. new: it is about to be made."""
-    found = path_read(text)
+    found = path_read(text, at=at)
     if not found.parts:
-        raise Invalid.field("path", "name something in the home")
+        raise Invalid.field(at, "name something in the home")
     if new and not found.is_plain:
-        raise Invalid.field("path", NEW_NAME)
+        raise Invalid.field(at, NEW_NAME)
     return found
 
 

@@ -44,6 +44,10 @@ def test_a_file_up_and_down(alice: User, project: Project, place: str) -> None:
     assert entry.pop("changed_at")
     assert entry == {"name": "big", "kind": "file", "size": FILE_MOST, "is_link": False, "named": True}
     assert [each["kind"] for each in program.get(place).json["entries"]] == ["folder"]
+    assert program.patch(f"{place}?path=data/big", {"to": "data"}).status == 409
+    assert program.patch(f"{place}?path=data/big", {"to": "../data"}).status == 400
+    assert program.patch(f"{place}?path=data/big", {"to": "data/large"}).status == 204
+    assert program.patch(f"{place}?path=data/large", {"to": "data/big"}).status == 204
     assert program.delete(f"{place}?path=data").status == 409
     assert program.delete(f"{place}?path=data/big").status == 204
     assert program.delete(f"{place}?path=data/big").status == 404

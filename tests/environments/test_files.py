@@ -272,6 +272,31 @@ def test_a_new_name_can_be_read(as_alice: Actor, lab: Environment) -> None:
     assert files.file_read(actor=as_alice, environment=lab, path="odd\x07name") == b"new"
 
 
+def test_what_is_moved(as_alice: Actor, lab: Environment) -> None:
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab}
+    files.folder_make(**given, path="a")
+    files.folder_make(**given, path="a/b")
+    files.file_write(**given, path="a/b/c", read=BytesIO(b"x").read)
+    files.file_move(**given, path="a", to="ä")
+    files.file_move(**given, path="ä/b/c", to="c")
+    files.file_move(**given, path="ä/b", to="b")
+    assert (names(as_alice, lab), names(as_alice, lab, "ä")) == (["b", "ä", "c"], [])
+    assert files.file_read(**given, path="c") == b"x"
+    for path, to, words in (("c", "b", "already"), ("b", "b/x", "of itself"), ("b", "c/x", "not a folder")):
+        with pytest.raises(Conflict, match=words):
+            files.file_move(**given, path=path, to=to)
+    with pytest.raises(NotFound):
+        files.file_move(**given, path="nothing", to="x")
+    for to in ("../x", "odd\x07name", ""):
+        with pytest.raises(Invalid) as refused:
+            files.file_move(**given, path="c", to=to)
+        assert list(refused.value.fields) == ["to"]
+    assert written()[1:] == [
+        ("environment.file_move", {"path": path, "to": to})
+        for path, to in (("a", "ä"), ("ä/b/c", "c"), ("ä/b", "b"))
+    ]
+
+
 def test_a_simulated_home_has_an_end(
     as_alice: Actor, lab: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

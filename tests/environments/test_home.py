@@ -181,19 +181,23 @@ def test_a_file_is_there_whole_or_not_at_all(home: Home) -> None:
     assert (home.root / "notes").read_bytes() == b"two", "the temporary name is nobody's link"
 
 
-@pytest.mark.parametrize("links", [True, False])
-@pytest.mark.parametrize("over", [FileOver.NOTHING, FileOver.EITHER])
-def test_of_two_that_upload_one_new_name_the_later_is_refused(
-    home: Home, tmp_path_factory: pytest.TempPathFactory, over: FileOver, *, links: bool
-) -> None:
-    """The first one is done when the second has looked, on a file system with hard links and on one without."""
-    before = tmp_path_factory.mktemp("before")
+def races(home: Home, before: Path, *, links: bool) -> None:
+    """Somebody else makes `notes` after it was looked for, and before a program takes the name."""
     for name in ("ln", "mv"):
         real = "exit 1" if name == "ln" and not links else f'PATH={shlex.quote(home.path)} exec {name} "$@"'
         program = before / name
         program.write_text(f"#!/bin/sh\n[ -s notes ] || echo first > notes\n{real}\n")
         program.chmod(0o755)
     home.before = str(before)
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("over", [FileOver.NOTHING, FileOver.EITHER])
+def test_of_two_that_upload_one_new_name_the_later_is_refused(
+    home: Home, tmp_path_factory: pytest.TempPathFactory, over: FileOver, *, links: bool
+) -> None:
+    """The first one is done when the second has looked, on a file system with hard links and on one without."""
+    races(home, tmp_path_factory.mktemp("before"), links=links)
     if over is FileOver.NOTHING:
         with pytest.raises(Conflict, match="one of this name already"):
             home.writes("notes", b"second", over=over)
@@ -220,6 +224,51 @@ def test_without_hard_links_a_new_name_is_taken(home: Home, tmp_path_factory: py
     home.before = str(before)
     home.writes("notes", b"one")
     assert (home.reads("notes"), list(home.lists())) == (b"one", ["notes"])
+
+
+def test_what_is_moved_is_what_it_was(home: Home) -> None:
+    """A file, a folder with what is in it, and a link that is not followed."""
+    (home.root / "full").mkdir()
+    home.writes("full/file", b"x")
+    (home.root / "away").symlink_to("../secret")
+    for name in NAMES:
+        home.done(FileVerb.MOVE, "full/file", "full", name)
+        home.done(FileVerb.MOVE, f"full/{name}", ".", "file")
+        home.done(FileVerb.MOVE, "file", "full", "file")
+        home.done(FileVerb.MOVE, "full", ".", name)
+        home.done(FileVerb.MOVE, name, ".", "full")
+    home.done(FileVerb.MOVE, "away", "full", "away")
+    assert (sorted(home.lists("full")), sorted(home.lists())) == (["away", "file"], ["full"])
+    assert home.reads("full/file") == b"x"
+    assert (home.root / "full" / "away").readlink() == Path("../secret")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_moved_overwrites_nothing(
+    home: Home, tmp_path_factory: pytest.TempPathFactory, *, links: bool
+) -> None:
+    """Also what was made after it had looked; and it stays in the home."""
+    for name in ("one", "two"):
+        home.writes(name, name.encode())
+    (home.root / "folder").mkdir()
+    (home.root / "up").symlink_to("..")
+    for path, folder, name, kind, words in (
+        ("one", ".", "two", Conflict, "already"),
+        ("folder", ".", "two", Conflict, "already"),
+        ("one", ".", "folder", Conflict, "already"),
+        ("one", ".", "one", Conflict, "already"),
+        ("one", "two", "x", Conflict, "not a folder"),
+        ("one", "nothing", "x", NotFound, "no such"),
+        ("nothing", ".", "x", NotFound, "no such"),
+        ("one", "up", "x", Conflict, "leads out of the home"),
+        ("folder", "folder", "x", Conflict, "could not do it"),
+    ):
+        with pytest.raises(kind, match=words):
+            home.done(FileVerb.MOVE, path, folder, name)
+    races(home, tmp_path_factory.mktemp("before"), links=links)
+    with pytest.raises(Conflict, match="already"):
+        home.done(FileVerb.MOVE, "one", ".", "notes")
+    assert (home.reads("one"), home.reads("two"), home.reads("notes")) == (b"one", b"two", b"first\n")
 
 
 def test_what_cannot_be_done_is_said(home: Home) -> None:

@@ -135,6 +135,16 @@ def file_remove(*, actor: Actor, environment: Environment, path: str) -> None:
         _done(row, FileVerb.REMOVE, (found.folder, found.name))
 
 
+def file_move(*, actor: Actor, environment: Environment, path: str, to: str) -> None:
+    """Whatever it is, to another name or folder of the home. Raises Invalid at `to`, and Conflict for what is there already."""
+    found, goal = file_path_read(path), file_path_read(to, at="to", new=True)
+    with (
+        _entered(actor, environment) as row,
+        _audited(row, actor, "file_move", path=str(found), to=str(goal)),
+    ):
+        _done(row, FileVerb.MOVE, (found.folder, found.name, goal.folder, goal.name))
+
+
 @contextmanager
 def _entered(actor: Actor, environment: Environment) -> Iterator[Environment]:
     """With a place in it. Raises Unavailable where there is none."""
@@ -156,14 +166,14 @@ def _entered(actor: Actor, environment: Environment) -> Iterator[Environment]:
 
 
 @contextmanager
-def _audited(row: Environment, actor: Actor, action: str, **said: str | int) -> Iterator[None]:
+def _audited(row: Environment, actor: Actor, action: str, **values: str | int) -> Iterator[None]:
     """Also where it is not known whether it was done; then the audit log says so."""
     try:
         yield
     except _Unsure:
-        ENVIRONMENT.audit(row, actor, action, after={**said, "outcome": "not known"})
+        ENVIRONMENT.audit(row, actor, action, after={**values, "outcome": "not known"})
         raise
-    ENVIRONMENT.audit(row, actor, action, **{"before" if "remove" in action else "after": said})
+    ENVIRONMENT.audit(row, actor, action, **{"before" if "remove" in action else "after": values})
 
 
 def _done(row: Environment, verb: FileVerb, words: tuple[str, ...], given: bytes = b"") -> None:

@@ -12,6 +12,7 @@ class FileVerb(StrEnum):
     WRITE = "files:write"
     FOLDER = "files:folder"
     REMOVE = "files:remove"
+    MOVE = "files:move"
 
 
 class FileOver(StrEnum):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.db.models import Count, Sum
-from django.db.models.functions import Length, Substr
+from django.db.models import Count, Sum, Value
+from django.db.models.functions import Concat, Length, Substr
 
 from gpuaas.core import clock
 from gpuaas.core.connections import returning
@@ -15,6 +15,7 @@ from gpuaas.providers.sandbox.models import SandboxClaim, SandboxFile
 WORDS_BEFORE = 5  # of the words: what is to be done, after the shell with its script and the home
 FOLDER_MODE, FILE_MODE = 0o40755, 0o100644
 SHOWN = 4096  # bytes of a folder; each file takes them besides its content
+LONGEST = 1024  # characters of a path
 ROOM = 1 << 26  # bytes of a home, however large its claim is: they are in the portal's own database
 
 
@@ -40,9 +41,8 @@ async def run(claim: SandboxClaim, command: Sequence[str], streams: Streams) -> 
 def _done(
     claim: SandboxClaim, verb: FileVerb, folder: str, name: str, more: Sequence[str], content: bytes
 ) -> tuple[int, bytes]:
-    inside = _find(claim, folder) if folder else None
-    if folder and (inside is None or not inside.is_folder):
-        return (FileEnd.MISSING if inside is None else FileEnd.NO_FOLDER), b""
+    if code := _entered(claim, folder):
+        return code, b""
     path = f"{folder}/{name}" if folder else name
     if verb is FileVerb.LIST:
         return 0, _listed(claim, folder)
@@ -53,11 +53,23 @@ def _done(
         found = _find(claim, path)
         if verb is FileVerb.REMOVE:
             return _removed(found), b""
+        if verb is FileVerb.MOVE:
+            return _moved(claim, found, *more)
         if verb is FileVerb.FOLDER:
             return (FileEnd.THERE, b"") if found else _put(claim, path, is_folder=True)
         size, _, over = more
         code = FileEnd.SHORT if len(content) != int(size) else _refusal(found, FileOver(over))
         return (code, b"") if code else _put(claim, path, content=content)
+
+
+def _entered(claim: SandboxClaim, folder: str) -> int:
+    """0 for a folder that is there."""
+    if not folder:
+        return 0
+    inside = _find(claim, folder)
+    if inside and inside.is_folder:
+        return 0
+    return FileEnd.NO_FOLDER if inside else FileEnd.MISSING
 
 
 def _find(claim: SandboxClaim, path: str) -> SandboxFile | None:
@@ -105,6 +117,25 @@ def _put(
         return 1, b"No space left on device"
     values = {"is_folder": is_folder, "content": content, "changed_at": clock.now()}
     claim.files.update_or_create(path=path, defaults=values)
+    return 0, b""
+
+
+def _moved(claim: SandboxClaim, found: SandboxFile | None, folder: str, name: str) -> tuple[int, bytes]:
+    """With all that is below it."""
+    folder = "" if folder == "." else folder
+    to = f"{folder}/{name}" if folder else name
+    if found is None:
+        return FileEnd.MISSING, b""
+    if code := _entered(claim, folder) or (FileEnd.THERE if _find(claim, to) else 0):
+        return code, b""
+    if f"{to}/".startswith(f"{found.path}/"):
+        return 1, b"cannot move it to a folder of itself"
+    below = claim.files.filter(path__startswith=f"{found.path}/").alias(length=Length("path"))
+    more = len(to) - len(found.path)
+    if below.filter(length__gt=LONGEST - more).exists():
+        return 1, b"File name too long"
+    below.update(path=Concat(Value(to), Substr("path", len(found.path) + 1)))
+    claim.files.filter(pk=found.pk).update(path=to)
     return 0, b""
 
 

@@ -106,6 +106,21 @@ def test_what_is_refused_is_said(
     assert not SandboxFile.objects.exists()
 
 
+def test_rename_and_move(alice_at: Client, lab: Environment, project: Project) -> None:
+    page, move = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_move"))
+    alice_at.post(at("environment_folder_new", project, lab.pk), {"name": "data"})
+    alice_at.post(at("environment_file_upload", project, lab.pk), {"file": named(b"x")})
+    text = alice_at.get(page).content.decode()
+    assert (f'action="{move}?path=notes.txt"' in text, 'value="notes.txt"' in text) == (True, True)
+    moved = alice_at.post(f"{move}?path=notes.txt", {"to": "data/old.txt"})
+    assert (moved.status_code, moved["Location"]) == (302, page)
+    assert "notes.txt is now data/old.txt." in words(alice_at.get(page))
+    for to, why in (("", "name something"), ("data", "already"), ("../x", "neither . nor ..")):
+        assert alice_at.post(f"{move}?path=data%2Fold.txt", {"to": to})["Location"] == f"{page}?path=data"
+        assert why in words(alice_at.get(page)).lower(), to
+    assert SandboxFile.objects.filter(path="data/old.txt").exists()
+
+
 def test_several_at_once(alice_at: Client, lab: Environment, project: Project) -> None:
     """What is refused of them is named, and the others are there."""
     page, upload = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_upload"))

@@ -44,6 +44,8 @@ def test_files_in_a_pod_that_runs(
         files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read)
     files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read, overwrite=True)
     assert files.file_read(**given, path="-d a'ta\"/$(id)") == b""
+    files.file_move(**given, path="-d a'ta\"/$(id)", to="b")
+    files.file_move(**given, path="b", to="-d a'ta\"/$(id)")
     with pytest.raises(Conflict, match="not empty"):
         files.file_remove(**given, path="-d a'ta\"")
     files.file_remove(**given, path="-d a'ta\"/$(id)")

@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.errors import TooLarge
-from gpuaas.api.fields import Input, Output, QuerySwitch
+from gpuaas.api.fields import Input, Output, QuerySwitch, Text
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.environments.views import EnvironmentView
 from gpuaas.core.streams import attached
@@ -33,6 +33,12 @@ class FolderQuery(Input):
 
 class FileQuery(Input):
     path = _Path()
+
+
+class FileMoveInput(Input):
+    to = Text(
+        max_length=PATH_MOST, trim_whitespace=False, help_text="The new path in the home, with its name."
+    )
 
 
 class FileWriteQuery(FileQuery):
@@ -90,6 +96,19 @@ class FilesView(EnvironmentView):
     def put(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """409 where something of that name is there already."""
         files.folder_make(actor=self.actor, environment=self.entered(), **self.params)
+        return Response(status=204)
+
+    @operation(
+        "environment_file_move",
+        "Rename or move a file of an environment's home",
+        query=FileQuery,
+        body=FileMoveInput,
+        also=(502, 503),
+    )
+    def patch(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """A file, a link or a folder. 409 where something of the new name is there already."""
+        to = self.input(FileMoveInput)["to"]
+        files.file_move(actor=self.actor, environment=self.entered(), to=to, **self.params)
         return Response(status=204)
 
     @operation(
