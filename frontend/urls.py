@@ -104,6 +104,7 @@ environment_patterns: list[URLPattern] = [
     path("files/download/", environment_files.download, name="environment_file"),
     path("files/upload/", environment_files.upload, name="environment_file_upload"),
     path("files/folder/", environment_files.folder, name="environment_folder_new"),
+    path("files/move/", environment_files.move, name="environment_file_move"),
     path("files/remove/", environment_files.remove, name="environment_file_remove"),
     path("clone/", environments.clone, name="environment_clone"),
     path("delete/", environments.delete, name="environment_delete"),

@@ -195,6 +195,7 @@ NEEDS: Mapping[str, Need] = {
     "environment_file_list": ENTER,
     "environment_folder_create": ENTER,
     "environment_file_delete": ENTER,
+    "environment_file_move": ENTER,
     "environment_file_get": ENTER,
     "environment_file_put": ENTER,
     "environment_log": ENTER,

@@ -158,6 +158,7 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
     ("cluster-policy", "PATCH"): {"enabled": True},
     ("cluster-policy-dry-run", "POST"): POLICY,
+    ("environment-files", "PATCH"): {"to": "yours"},
     ("platform-hosts", "POST"): {"hosts": [described()]},
     ("platform-host-actions", "POST"): {"action": "take-out", "reason": "mine"},
     ("platform-cluster-templates", "POST"): {

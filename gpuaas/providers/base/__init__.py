@@ -71,7 +71,7 @@ from gpuaas.providers.base.environments import (
     Size,
     Streams,
 )
-from gpuaas.providers.base.homes import FileEnd, FileVerb
+from gpuaas.providers.base.homes import FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
@@ -198,6 +198,7 @@ __all__ = [
     "EnvironmentSpec",
     "Environments",
     "FileEnd",
+    "FileOver",
     "FileVerb",
     "FlavorAmount",
     "ForeignWorkspace",
