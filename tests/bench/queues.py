@@ -9,7 +9,6 @@ admitted waits for a node, on both sides.
 as many as tests/api/query_counts.json says.
 """
 
-import json
 import statistics
 import time
 import uuid
@@ -24,7 +23,6 @@ from tempfile import TemporaryDirectory
 
 from django.db import connection, transaction
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from deploy.lab.kueue import Lab
 from gpuaas.catalog.models import Site
@@ -38,7 +36,7 @@ from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.preflight.rights import site_role
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
-from tests.bench.lists import median_ms
+from tests.bench.listed import FEW, Listed
 from tests.bench.table import Measured
 from tests.factories.catalog import SiteFactory
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectFactory, UserFactory
@@ -49,11 +47,8 @@ from tests.providers.kubernetes.conftest import H100, kubeconfig, make_spec, pro
 from tests.providers.kubernetes.fitness.conftest import account, with_token
 
 COUNT, AT_ONCE, WARM, ROUNDS = 1_000, 8, 20, 2
-FEW = 50  # rows that both lists show at once, or more
 OPTIONS = {bounds.OPTION: {"jobs": 2 * COUNT, "pods": 4 * COUNT, "running_pods": 2 * COUNT}}
 PLAIN, RBAC = "bench-plain", "rbac.authorization.k8s.io"
-LISTS = {"list of jobs, API": "/api/v1/projects/{}/jobs", "list of jobs, page": "/p/{}/jobs/"}
-BASELINE = Path(__file__).resolve().parents[1] / "api" / "query_counts.json"
 
 
 def measure() -> list[Measured]:
@@ -241,28 +236,7 @@ def _lists() -> list[Measured]:
         cursor.execute("ANALYZE")
     client = Client()
     client.force_login(user)
-    return [_listed(client, what, url) for what, url in LISTS.items()]
-
-
-def _listed(client: Client, what: str, url: str) -> Measured:
-    few, many = (_statements(client, url.format(project)) for project in ("few", "many"))
-    allowed = json.loads(BASELINE.read_text())["jobs"] if url.startswith("/api/") else few
-    if not few == many == allowed:
-        raise SystemExit(f"{what}: {few} statements at {FEW}, {many} at {COUNT}, {allowed} allowed")
-    ours, floor = (median_ms(partial(client.get, url.format(project))) for project in ("many", "few"))
-    note = f"{many} statements at both"
-    return Measured(
-        f"{what}, {COUNT:,} queued", "ms", ours, floor, f"at {FEW}", higher_is_better=False, note=note
-    )
-
-
-def _statements(client: Client, url: str) -> int:
-    client.get(url)  # what Django caches at first use
-    with CaptureQueriesContext(connection) as statements:
-        answer = client.get(url)
-    if answer.status_code != 200:
-        raise SystemExit(f"{url}: {answer.status_code}")
-    return len(statements)
+    return Listed("jobs", COUNT, "few", "many").measured(client)
 
 
 @transaction.atomic
