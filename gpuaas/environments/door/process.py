@@ -92,6 +92,7 @@ class Door:
     noted: float = 0.0
     noting: "asyncio.Task[None] | None" = None
     written: dict[str, bytes] = field(default_factory=dict)
+    told: list[Route] | None = None
 
     def __post_init__(self) -> None:
         self.desk = Desk(self.place.domain, settings.PUBLIC_URL, self._find, _exchange, _by_key)
@@ -228,13 +229,16 @@ class Door:
                 self.ways[label] = await ways.served(self.place.folder / label, answering[label])
 
     def _tell(self) -> None:
-        """Envoy, of what is otherwise than before. Clusters first: chains lead to them."""
+        """Envoy, of what is otherwise than before: to write all of it down takes a while, in which nobody is answered. Clusters
+        first: chains lead to them."""
         routes = [
             Route(label, self.place.folder / label, self.generations.get(label, 0))
             for label in sorted(self.ways)
         ]
-        self._write(envoy.CLUSTERS, self.place.clusters(routes))
-        self._write(envoy.LISTENERS, self.place.listeners(routes))
+        if routes != self.told:
+            self._write(envoy.CLUSTERS, self.place.clusters(routes))
+            self._write(envoy.LISTENERS, self.place.listeners(routes))
+            self.told = routes
 
     def _certificate(self) -> None:
         """Links to the files of now: a moved link is what Envoy reads them again for."""
@@ -276,14 +280,8 @@ class Door:
 
     async def _envoy(self) -> None:
         """Runs it, and again if it ends."""
-        words = [
-            "--config-path",
-            str(self.place.folder / envoy.START),
-            "--disable-hot-restart",
-            "--log-level",
-            "warning",
-        ]
-        words += ["--file-flush-interval-msec", "1000"]
+        words = ["--config-path", str(self.place.folder / envoy.START), "--disable-hot-restart"]
+        words += ["--log-level", "warning", "--file-flush-interval-msec", "1000"]
         words += ["--drain-time-s", str(envoy.DRAIN_SECONDS), "--drain-strategy", "immediate"]
         words += ["--concurrency", str(min(4, len(os.sched_getaffinity(0))))]
         while True:
