@@ -7,6 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from frontend.forms.cluster_jobs import ClusterJobForm
+from frontend.forms.transfers import ROWS, rows_in
 from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page
 from frontend.nav import Crumb
@@ -18,6 +19,7 @@ from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.states import ClusterJobState
 from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.jobs.selectors import credentials_for
 from tenants.roles import Permission
 
 VIEW, RUN = Permission.WORKSPACE_VIEW, Permission.WORKSPACE_ACCESS
@@ -60,16 +62,10 @@ def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 @cluster_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    partitions = [
-        (one.name, f"{one.name}: {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib} GiB a node")
-        for one in services.partitions_of(row).values()
-    ]
-    form = ClusterJobForm(
-        posted(request), partitions=partitions, wrong=partial(services.cluster_job_wrong, cluster=row)
-    )
+    form = _form(request, here, row)
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
-            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.cleaned_data)
+            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.asked())
             return done(
                 request, f"{made.name} is handed to the cluster.", shown.url_of(row, "cluster_job", made.pk)
             )
@@ -81,6 +77,27 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
         "crumbs": _trail(here, row, "New"),
     }
     return draw_page(request, "clusters/job_new.html", context)
+
+
+def _form(request: HttpRequest, here: ProjectPlace, row: Cluster) -> ClusterJobForm:
+    """For `more` rows of files what was sent is only shown."""
+    partitions = [
+        (one.name, f"{one.name}: {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib} GiB a node")
+        for one in services.partitions_of(row).values()
+    ]
+    given, initial = posted(request), dict[str, Any]()
+    rows = rows_in(given or {})
+    if given is not None and "more" in given:
+        rows = {way: count + ROWS for way, count in rows.items()}
+        initial, given = given.dict(), None
+    return ClusterJobForm(
+        given,
+        initial=initial,
+        partitions=partitions,
+        wrong=partial(services.cluster_job_wrong, cluster=row),
+        rows=rows,
+        credentials=list(credentials_for(**here.given).values_list("name", flat=True)),
+    )
 
 
 @cluster_page(VIEW)
@@ -97,6 +114,17 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: 
     return _draw(request, here, row, found)
 
 
+@cluster_action(RUN)
+def retry(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: uuid.UUID) -> HttpResponse:
+    found = cluster_job_get_of(cluster=row, job_id=cluster_job)
+    with refusals_shown(request, Conflict):
+        services.cluster_job_retry(actor=here.actor, job=found)
+        return done(
+            request, f"Moving the files of {found.name} again.", shown.url_of(row, "cluster_job", found.pk)
+        )
+    return _draw(request, here, row, found)
+
+
 def _trail(here: ProjectPlace, row: Cluster, last: str) -> tuple[Crumb, ...]:
     return trail(here, row, Crumb("Jobs", shown.url_of(row)), Crumb(last))
 
@@ -108,6 +136,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Cluster, job: ClusterJo
         "page": shown.page_of(job, here),
         "page_url": shown.url_of(row, "cluster_job", job.pk),
         "cluster_url": shown.url_of(row, "cluster"),
+        "retry_url": shown.url_of(row, "cluster_job_retry", job.pk),
         "cancel_url": shown.url_of(row, "cluster_job_cancel", job.pk),
         "crumbs": _trail(here, row, job.name),
     }

@@ -198,7 +198,6 @@ def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> Non
         ({"nodes": 2}, "tasks", "ask for 2 tasks or more"),
         ({"nodes": True}, "nodes", "whole number"),
         ({"minutes": 0}, "minutes", "whole number"),
-        ({"inputs": [{"url": "s3://a/b"}]}, "inputs", "files are not moved"),
         ({"image": "x"}, "image", "unknown field"),
     ],
 )

@@ -25,6 +25,7 @@ from gpuaas.clusters.services.imports import (
 )
 from gpuaas.clusters.services.jobs import (
     cluster_job_cancel,
+    cluster_job_retry,
     cluster_job_submit,
     cluster_job_wrong,
     jobs_carry_out,
@@ -67,6 +68,7 @@ __all__ = [
     "cluster_delete",
     "cluster_extend",
     "cluster_job_cancel",
+    "cluster_job_retry",
     "cluster_job_submit",
     "cluster_job_wrong",
     "cluster_order",

@@ -6,6 +6,9 @@ The head runs this very file, so it imports nothing but the standard library. It
 by its comment, which is made of the portal's id, and is looked for in Slurm before it is submitted. Scripts are data here: sbatch gets
 them on its standard input, as the user whose job it is, and logs are read as that user as well. Only jobs of that very user are looked
 at, for comments are anybody's to write.
+
+A mover of files has keys, which are in none of what Slurm keeps: they are in a file of its user's, in a folder where only root makes
+and removes files. The mover empties it when it ends, and each report removes what is not of a mover that Slurm has.
 """
 
 import json
@@ -14,14 +17,14 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # a login, or the name of a job
+WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # a login, the name of a job, or an id
 # bytes of the end of a log; of one as JSON, beyond which a part of it is taken; and of all in a report, which the portal bounds
 LOG_MOST, JSON_MOST, TOGETHER_MOST = 16_384, 24 * 1024, 96 * 1024
 LOGS_SECONDS = 10
@@ -44,6 +47,7 @@ ENDED = frozenset(
     ]
 )
 FOLDER = "gpuaas-jobs"  # of the user's home
+KEYS = Path(os.environ.get("GPUAAS_KEYS", "/home/.gpuaas/keys"))  # on all machines
 Order = Mapping[str, Any]
 BROKEN = (subprocess.SubprocessError, OSError)
 
@@ -139,7 +143,7 @@ def rank(found: Found) -> tuple[int, bool, bool]:
 
 
 def by_login(orders: Sequence[Order]) -> Iterator[tuple[str, list[Order]]]:
-    fit = [one for one in orders if WORD.fullmatch(one["login"]) and WORD.fullmatch(one["name"])]
+    fit = [one for one in orders if all(WORD.fullmatch(one[name]) for name in ("login", "name", "id"))]
     for login, mine in groupby(
         sorted(fit, key=lambda one: str(one["login"])), key=lambda one: str(one["login"])
     ):
@@ -191,11 +195,13 @@ def report(etc: Path) -> list[dict[str, Any]]:
     """Of the jobs that the last answer named. What Slurm does not say now is left out, and so is an end whose log does not fit any more:
     it comes with the next one."""
     known, entries, refused = [], [], read(etc / "jobs.refused", {})
+    silent = set[str]()
     for login, orders in by_login(read(etc / "jobs.json", [])):
         try:
             found = found_of(login, orders)
         except BROKEN as error:
             sys.stderr.write(f"the jobs of {login} are not known now: {error}\n")
+            silent |= {order["id"] for order in orders}
             continue
         for order in orders:
             key, one = order["id"], found.get(order["id"])
@@ -205,6 +211,7 @@ def report(etc: Path) -> list[dict[str, Any]]:
                 entries.append({"id": key, "state": "GONE"})
             elif one.is_known:
                 known.append((order, one))
+    keys_remove(silent | {order["id"] for order, one in known if one.lives})
     logs = logs_of(known)
     entries += [
         entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
@@ -250,11 +257,34 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
     return done
 
 
+def keys_remove(used: Container[str]) -> None:
+    for path in KEYS.glob("*"):
+        if path.name not in used:
+            path.unlink(missing_ok=True)
+
+
+def keys_write(order: Order) -> str:
+    """Where they are."""
+    KEYS.mkdir(mode=0o711, parents=True, exist_ok=True)
+    path, login = str(KEYS / order["id"]), order["login"]
+    run(
+        "install",
+        f"--owner={login}",
+        f"--group={login}",
+        "--mode=0600",
+        "/dev/stdin",
+        path,
+        given=order["keys"],
+    )
+    return path
+
+
 def submit(order: Order) -> str | None:
     """Why Slurm never takes it; None where it has taken it. Raises what may be otherwise the next time."""
     home = f"/home/{order['login']}"
     run(*as_user(order["login"]), "mkdir", "--parents", "--", f"{home}/{FOLDER}")
-    command = [*as_user(order["login"]), "sbatch", "--parsable", "--ignore-pbs", *options(order, home)]
+    keys = [f"RCLONE_CONFIG={keys_write(order)}"] if order.get("keys") else []
+    command = [*as_user(order["login"]), *keys, "sbatch", "--parsable", "--ignore-pbs", *options(order, home)]
     done = subprocess.run(
         command, check=False, input=order["script"], capture_output=True, text=True, timeout=30
     )
@@ -298,7 +328,7 @@ def replace(path: Path, value: Any) -> None:
 def main(deed: str, etc: Path) -> None:
     if deed == "report":
         text = json.dumps(report(etc), ensure_ascii=False)
-        sys.stdout.buffer.write(f'"jobs": {text}, '.encode())
+        sys.stdout.buffer.write(f'"jobs": {text}, "moves": true, '.encode())
         return
     orders = json.load(sys.stdin).get("jobs")
     if orders is not None and (done := take(etc, orders, read(etc / "logins.json", []))):
