@@ -67,6 +67,7 @@ POSTED = frozenset(
         "cluster_resume",
         "cluster_credential",
         "cluster_job_cancel",
+        "cluster_job_retry",
         "cluster_policy_switch",
         "cluster_policy_delete",
         "environment_start",

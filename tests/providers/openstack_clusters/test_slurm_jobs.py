@@ -59,6 +59,7 @@ class Machine:
             "mkdir": f'echo "$*" >> {root}/folders',
             "tail": f'cat {root}/log."${{3##*-}}"',
             "sbatch": SBATCH.format(root=root),
+            "install": f'echo "$*" >> {root}/installed; for path; do :; done; cat > "$path"',
         }
         (self.etc / "logins.json").write_text('["bob", "carol"]')
 
@@ -78,6 +79,7 @@ class Machine:
             (self.tools / name).write_text(f"#!/bin/sh\n{words}\n")
             (self.tools / name).chmod(0o755)
         around = {"PATH": f"{self.tools}:{os.environ['PATH']}", "SECRET": "of root's"}
+        around["GPUAAS_KEYS"] = str(self.root / "keys")
         command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc)]
         return subprocess.run(command, input=given, env=around, text=True, capture_output=True, check=False)
 
@@ -87,8 +89,14 @@ class Machine:
     def report(self) -> list[dict[str, Any]]:
         done = self.run("report")
         assert done.returncode == 0, done.stderr
-        found: list[dict[str, Any]] = json.loads(f"{{{done.stdout.rstrip(', ')}}}")["jobs"]
+        parts = json.loads(f"{{{done.stdout.rstrip(', ')}}}")
+        assert parts["moves"] is True
+        found: list[dict[str, Any]] = parts["jobs"]
         return found
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.root.glob("keys/*")}
 
 
 @pytest.fixture
