@@ -10,10 +10,10 @@ class Slurm:
     """Spoken to on its head, as root."""
 
     def __init__(self, lab: Lab, cluster: Cluster) -> None:
-        self._head = lab.machine(f"{cluster.external_name}-control-1")
+        self.machine = lab.machine(f"{cluster.external_name}-control-1")
 
     def tries(self, *command: str) -> subprocess.CompletedProcess[str]:
-        return self._head.run(*command)
+        return self.machine.run(*command)
 
     def says(self, *command: str) -> str:
         done = self.tries(*command)

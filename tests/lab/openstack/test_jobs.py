@@ -1,5 +1,7 @@
 """Jobs of the portal on a real Slurm: the head takes them from the answer to its report, and they run as who submitted them."""
 
+from pathlib import Path
+
 import pytest
 from django.db import transaction
 
@@ -12,6 +14,7 @@ from tenants.models import Project
 from tests.lab.fixtures import until
 from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
 from tests.lab.openstack.head import Slurm
+from tests.lab.openstack.job_files import files_come_and_go
 from tests.lab.openstack.pages import page_of
 
 pytestmark = BOOTING
@@ -33,7 +36,9 @@ def cluster(
     return slurm_ordered(as_alice, as_olga, project, sold, 1)
 
 
-def test_jobs_run_as_their_people_once(booting: Lab, cluster: Cluster, as_bob: Actor) -> None:
+def test_jobs_run_as_their_people_once(
+    booting: Lab, cluster: Cluster, as_alice: Actor, as_bob: Actor, tmp_path: Path
+) -> None:
     row = rested(cluster)
     slurm = Slurm(booting, row)
     until(lambda: Cluster.objects.get(pk=row.pk).takes_jobs, "the head has reported", seconds=BOOTS)
@@ -42,6 +47,7 @@ def test_jobs_run_as_their_people_once(booting: Lab, cluster: Cluster, as_bob: A
     is_refused_in_words_of_slurm(row, as_bob)
     waits_and_is_cancelled(slurm, row, as_bob)
     is_submitted_once_though_its_head_was_killed(slurm, row, as_bob)
+    files_come_and_go(slurm, row, as_alice, as_bob, tmp_path)
 
 
 def submit(bob: Actor, row: Cluster, name: str, script: str, gpus: int = 1, **more: object) -> ClusterJob:
