@@ -79,8 +79,7 @@ class Machine:
             (self.tools / name).write_text(f"#!/bin/sh\n{words}\n")
             (self.tools / name).chmod(0o755)
         around = {"PATH": f"{self.tools}:{os.environ['PATH']}", "SECRET": "of root's"}
-        around["GPUAAS_KEYS"] = str(self.root / "keys")
-        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc)]
+        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc), str(self.root / "keys")]
         return subprocess.run(command, input=given, env=around, text=True, capture_output=True, check=False)
 
     def take(self, *orders: Mapping[str, Any]) -> str:

@@ -47,7 +47,7 @@ ENDED = frozenset(
     ]
 )
 FOLDER = "gpuaas-jobs"  # of the user's home
-KEYS = Path(os.environ.get("GPUAAS_KEYS", "/home/.gpuaas/keys"))  # on all machines
+KEYS = "/home/.gpuaas/keys"  # on all machines
 Order = Mapping[str, Any]
 BROKEN = (subprocess.SubprocessError, OSError)
 
@@ -191,7 +191,7 @@ def logs_of(known: Sequence[tuple[Order, Found]]) -> dict[str, str | None]:
     return taken
 
 
-def report(etc: Path) -> list[dict[str, Any]]:
+def report(etc: Path, keys: Path) -> list[dict[str, Any]]:
     """Of the jobs that the last answer named. What Slurm does not say now is left out, and so is an end whose log does not fit any more:
     it comes with the next one."""
     known, entries, refused = [], [], read(etc / "jobs.refused", {})
@@ -211,7 +211,7 @@ def report(etc: Path) -> list[dict[str, Any]]:
                 entries.append({"id": key, "state": "GONE"})
             elif one.is_known:
                 known.append((order, one))
-    keys_remove(silent | {order["id"] for order, one in known if one.lives})
+    keys_remove(keys, silent | {order["id"] for order, one in known if one.lives})
     logs = logs_of(known)
     entries += [
         entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
@@ -230,7 +230,7 @@ def entry_of(order: Order, found: Found, log: str | None) -> dict[str, Any]:
     return entries if log is None else {**entries, "log": log}
 
 
-def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
+def take(etc: Path, orders: Sequence[Order], inside: Sequence[str], keys: Path) -> int:
     """Submits and cancels; returns how much was done. inside: the logins that the machine lets in."""
     kept = [{name: one[name] for name in ("id", "login", "since", "name", "slurm_id")} for one in orders]
     replace(etc / "jobs.json", kept)
@@ -248,7 +248,7 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
                     run("scancel", str(have.slurm_id))
                     done += 1
                 elif order["submit"] and have is None and order["id"] not in refused and login in inside:
-                    if (words := submit(order)) is not None:
+                    if (words := submit(order, keys)) is not None:
                         refused[order["id"]] = words
                     done += 1
         except BROKEN as error:
@@ -257,16 +257,16 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
     return done
 
 
-def keys_remove(used: Container[str]) -> None:
-    for path in KEYS.glob("*"):
+def keys_remove(keys: Path, used: Container[str]) -> None:
+    for path in keys.glob("*"):
         if path.name not in used:
             path.unlink(missing_ok=True)
 
 
-def keys_write(order: Order) -> str:
+def keys_write(keys: Path, order: Order) -> str:
     """Where they are."""
-    KEYS.mkdir(mode=0o711, parents=True, exist_ok=True)
-    path, login = str(KEYS / order["id"]), order["login"]
+    keys.mkdir(mode=0o711, parents=True, exist_ok=True)
+    path, login = str(keys / order["id"]), order["login"]
     run(
         "install",
         f"--owner={login}",
@@ -279,12 +279,19 @@ def keys_write(order: Order) -> str:
     return path
 
 
-def submit(order: Order) -> str | None:
+def submit(order: Order, keys: Path) -> str | None:
     """Why Slurm never takes it; None where it has taken it. Raises what may be otherwise the next time."""
     home = f"/home/{order['login']}"
     run(*as_user(order["login"]), "mkdir", "--parents", "--", f"{home}/{FOLDER}")
-    keys = [f"RCLONE_CONFIG={keys_write(order)}"] if order.get("keys") else []
-    command = [*as_user(order["login"]), *keys, "sbatch", "--parsable", "--ignore-pbs", *options(order, home)]
+    around = [f"RCLONE_CONFIG={keys_write(keys, order)}"] if order.get("keys") else []
+    command = [
+        *as_user(order["login"]),
+        *around,
+        "sbatch",
+        "--parsable",
+        "--ignore-pbs",
+        *options(order, home),
+    ]
     done = subprocess.run(
         command, check=False, input=order["script"], capture_output=True, text=True, timeout=30
     )
@@ -325,15 +332,15 @@ def replace(path: Path, value: Any) -> None:
     half.replace(path)
 
 
-def main(deed: str, etc: Path) -> None:
+def main(deed: str, etc: Path, keys: Path) -> None:
     if deed == "report":
-        text = json.dumps(report(etc), ensure_ascii=False)
+        text = json.dumps(report(etc, keys), ensure_ascii=False)
         sys.stdout.buffer.write(f'"jobs": {text}, "moves": true, '.encode())
         return
     orders = json.load(sys.stdin).get("jobs")
-    if orders is not None and (done := take(etc, orders, read(etc / "logins.json", []))):
+    if orders is not None and (done := take(etc, orders, read(etc / "logins.json", []), keys)):
         sys.stdout.write(f"{done}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), Path(*sys.argv[3:] or [KEYS]))
