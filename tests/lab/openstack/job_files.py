@@ -65,6 +65,7 @@ def files_come_and_go(slurm: Slurm, row: Cluster, alice: Actor, bob: Actor, fold
         comes_back_whole(slurm, folder)
         is_not_moved_twice(slurm, row, bob)
         is_never_run_without_its_inputs(slurm, row, bob)
+        is_moved_once_though_its_head_was_killed(slurm, row, bob)
 
 
 def ordered(bob: Actor, row: Cluster, name: str, bucket: str = "sets", **more: object) -> ClusterJob:
@@ -149,7 +150,18 @@ def is_never_run_without_its_inputs(slurm: Slurm, row: Cluster, bob: Actor) -> N
     assert SECRET not in job.reason
     cluster_job_retry(actor=bob, job=job)
     rests(slurm, job, "failed")
-    names = slurm.says(*ACCOUNT, "--format=jobname").splitlines()
+    names = slurm.names()
     assert (names.count("lacks-in"), names.count("lacks")) == (2, 0)
+    slurm.says(*LOOKS)
+    assert slurm.lines("ls", KEYS) == []
+
+
+def is_moved_once_though_its_head_was_killed(slurm: Slurm, row: Cluster, bob: Actor) -> None:
+    job = slurm.dies_while_it_submits(lambda: ordered(bob, row, "killed"), "killed-in", BOOTS)
+    job.refresh_from_db()
+    assert (job.state, job.mover_slurm_id) == ("staging_in", None), "the portal has no report of it"
+    slurm.says("systemctl", "start", "gpuaas-queue.timer")
+    rests(slurm, job, "succeeded")
+    assert [slurm.names().count(name) for name in ("killed-in", "killed")] == [1, 1]
     slurm.says(*LOOKS)
     assert slurm.lines("ls", KEYS) == []

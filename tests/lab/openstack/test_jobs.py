@@ -13,7 +13,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.lab.fixtures import until
 from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
-from tests.lab.openstack.head import Slurm
+from tests.lab.openstack.head import COUNTED, Slurm
 from tests.lab.openstack.job_files import files_come_and_go
 from tests.lab.openstack.pages import page_of
 
@@ -24,8 +24,6 @@ head -c 1 /etc/gpuaas/secrets 2> /dev/null && echo secret
 printf 'a\0b\377\n'
 exit 3
 """
-COUNTED = ("sacct", "--user=bob", "--allocations", "--noheader", "--parsable2", "--format=jobname,state")
-WRAPPED = '#!/bin/sh\n/usr/bin/sbatch "$@"; sleep 3600\n'
 
 
 @pytest.fixture
@@ -103,15 +101,7 @@ def waits_and_is_cancelled(slurm: Slurm, row: Cluster, bob: Actor) -> None:
 
 
 def is_submitted_once_though_its_head_was_killed(slurm: Slurm, row: Cluster, bob: Actor) -> None:
-    slurm.says("systemctl", "stop", "gpuaas-queue.timer")
-    slurm.says(
-        "sh", "-c", f"printf '%s' '{WRAPPED}' > /usr/local/bin/sbatch; chmod 755 /usr/local/bin/sbatch"
-    )
-    job = submit(bob, row, "once", "sleep 5")
-    slurm.says("systemctl", "start", "--no-block", "gpuaas-queue.service")
-    until(lambda: "once" in slurm.says(*COUNTED), "Slurm has it", seconds=BOOTS)
-    slurm.says("systemctl", "kill", "--signal=KILL", "gpuaas-queue.service")
-    slurm.says("rm", "/usr/local/bin/sbatch")
+    job = slurm.dies_while_it_submits(lambda: submit(bob, row, "once", "sleep 5"), "once", BOOTS)
     assert state_of(job) == "queued", "the portal has no report of it"
     slurm.says("systemctl", "start", "gpuaas-queue.timer")
     becomes(job, "succeeded")
