@@ -81,6 +81,7 @@ cluster_patterns: list[URLPattern] = [
     path("jobs/new/", cluster_jobs.new, name="cluster_job_new"),
     path("jobs/<uuid:cluster_job>/", cluster_jobs.show, name="cluster_job"),
     path("jobs/<uuid:cluster_job>/cancel/", cluster_jobs.cancel, name="cluster_job_cancel"),
+    path("jobs/<uuid:cluster_job>/retry/", cluster_jobs.retry, name="cluster_job_retry"),
     path("policies/", cluster_policies.index, name="cluster_policies"),
     path("policies/new/", cluster_policies.new, name="cluster_policy_new"),
     path("policies/effect/", cluster_policies.effect, name="cluster_policy_effect"),

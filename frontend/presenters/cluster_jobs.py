@@ -10,16 +10,19 @@ from frontend.components import Fact
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held
+from frontend.presenters.transfers import Files, files_of
 from gpuaas.clusters.job_order import Partition, counted
 from gpuaas.clusters.job_rows import cluster_jobs_of
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.services import jobs_why_not
 from gpuaas.clusters.spec import is_asleep
-from gpuaas.clusters.states import JOB_LOOKS, JOB_OPEN, ClusterJobState
+from gpuaas.clusters.states import JOB_LOOKS, JOB_OPEN, JOB_STAGING, ClusterJobState
 from gpuaas.core import clock
 from gpuaas.core.looks import Tone
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import ClusterKind
+from gpuaas.staging.rclone import moved_of
+from gpuaas.staging.transfers import Way
 from tenants.roles import Permission
 
 SHOWN = 5  # on the page of the cluster
@@ -63,6 +66,8 @@ class Page:
     may_cancel: bool
     may_log: bool
     no_log: str
+    may_retry: bool
+    files: Files
 
 
 def url_of(cluster: Cluster, name: str = "cluster_jobs", *args: object) -> str:
@@ -149,6 +154,12 @@ def page_of(row: ClusterJob, here: ProjectPlace) -> Page:
         may_cancel=enters and row.is_open and row.cancel_asked_at is None,
         may_log=enters,
         no_log=f"Not available: nothing {'has been' if row.is_open else 'was'} read of it{' so far' if row.is_open else ''}.",
+        may_retry=enters and row.is_unmoved,
+        files=files_of(
+            {way: moved_of(row.transfers(way), row.moved.get(way, {})) for way in Way},
+            row.moved,
+            over=not row.is_open,
+        ),
     )
 
 
@@ -171,6 +182,10 @@ def _state_note(row: ClusterJob) -> str:
         else:
             asks = "The cluster asks for its jobs twice a minute, and has not confirmed this one yet."
         return f"{reason} {asks}".strip()
+    if row.state in JOB_STAGING.values():
+        files = f"Its {Way(row.staging).label.lower()} are moved by a job of Slurm's without GPUs"
+        waits = f", which waits in the queue ({row.reason})" if row.reason else ""
+        return f"{files}{waits}."
     if row.state == ClusterJobState.PENDING:
         return f"It waits in Slurm's queue ({row.reason})." if row.reason else "It waits in Slurm's queue."
     return sentence_of(row.reason) if row.reason else ""
@@ -180,6 +195,7 @@ def _facts(row: ClusterJob) -> list[Fact]:
     memory = "Slurm's share" if row.memory_gib is None else f"{row.memory_gib} GiB on each node"
     facts = [
         Fact("Job in Slurm", "not known yet" if row.slurm_id is None else str(row.slurm_id)),
+        *([Fact("Mover in Slurm", str(row.mover_slurm_id))] if row.mover_slurm_id else []),
         Fact("Account", row.login.name if row.login else "shared"),
         Fact("Partition", row.partition),
         Fact("Size", size_of(row)),

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from frontend.forms.cluster_jobs import ClusterJobForm
+from frontend.forms.transfers import FILES, ROWS, filled_of, rows_in
 from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, offered
 from frontend.nav import Crumb
@@ -19,6 +20,7 @@ from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_job_people, clu
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.states import ClusterJobState
 from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.jobs.selectors import credentials_for
 from tenants.roles import Permission
 
 AGAIN = "again"  # names an earlier job in the address of the form
@@ -70,16 +72,10 @@ def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 @cluster_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    partitions = [(one.name, shown.partition_of(one)) for one in services.partitions_of(row).values()]
-    form = ClusterJobForm(
-        posted(request),
-        initial=_earlier(request, row),
-        partitions=partitions,
-        wrong=partial(services.cluster_job_wrong, cluster=row),
-    )
+    form = _form(request, here, row)
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
-            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.cleaned_data)
+            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.asked())
             return done(
                 request, f"{made.name} is queued for the cluster.", shown.url_of(row, "cluster_job", made.pk)
             )
@@ -93,11 +89,31 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
     return draw_page(request, "clusters/job_new.html", context)
 
 
+def _form(request: HttpRequest, here: ProjectPlace, row: Cluster) -> ClusterJobForm:
+    """For `more` rows of files what was sent is only shown."""
+    partitions = [(one.name, shown.partition_of(one)) for one in services.partitions_of(row).values()]
+    given, initial = posted(request), _earlier(request, row)
+    rows = rows_in(given or initial)
+    if given is not None and "more" in given:
+        rows = {way: count + ROWS for way, count in rows.items()}
+        initial, given = given.dict(), None
+    return ClusterJobForm(
+        given,
+        initial=initial,
+        partitions=partitions,
+        wrong=partial(services.cluster_job_wrong, cluster=row),
+        rows=rows,
+        credentials=list(credentials_for(**here.given).values_list("name", flat=True)),
+    )
+
+
 def _earlier(request: HttpRequest, row: Cluster) -> dict[str, Any]:
     """What was ordered of the job that is to run again; nothing of one that is not there."""
     with suppress(ValueError, NotFound):
         job = cluster_job_get_of(cluster=row, job_id=uuid.UUID(request.GET.get(AGAIN, "")))
-        return {name: getattr(job, name) for name in ClusterJobForm.base_fields}
+        return {name: getattr(job, name) for name in ClusterJobForm.base_fields} | filled_of(
+            {name: getattr(job, name) for name in FILES}
+        )
     return {}
 
 
@@ -115,6 +131,17 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: 
     return _draw(request, here, row, found)
 
 
+@cluster_action(RUN)
+def retry(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: uuid.UUID) -> HttpResponse:
+    found = cluster_job_get_of(cluster=row, job_id=cluster_job)
+    with refusals_shown(request, Conflict):
+        services.cluster_job_retry(actor=here.actor, job=found)
+        return done(
+            request, f"Moving the files of {found.name} again.", shown.url_of(row, "cluster_job", found.pk)
+        )
+    return _draw(request, here, row, found)
+
+
 def _trail(here: ProjectPlace, row: Cluster, last: str) -> tuple[Crumb, ...]:
     return trail(here, row, Crumb("Jobs", shown.url_of(row)), Crumb(last))
 
@@ -129,6 +156,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Cluster, job: ClusterJo
         "again_url": ""
         if shown.why_not(row, here)
         else f"{shown.url_of(row, 'cluster_job_new')}?{AGAIN}={job.pk}",
+        "retry_url": shown.url_of(row, "cluster_job_retry", job.pk),
         "cancel_url": shown.url_of(row, "cluster_job_cancel", job.pk),
         "crumbs": _trail(here, row, job.name),
     }

@@ -120,6 +120,15 @@ class Output(serializers.Serializer[Any]):
         extend_schema_serializer(component_name=cls.__name__.removesuffix("Output"))(cls)
 
 
+class MovedOutput(Output):
+    """Of a transfer of files, how far it is."""
+
+    files = serializers.IntegerField(help_text="That were copied in the newest attempt.")
+    total_files = serializers.IntegerField(help_text="That it has to copy, as far as it knows.")
+    bytes = serializers.IntegerField()
+    total_bytes = serializers.IntegerField()
+
+
 class QueryWhole(serializers.IntegerField):
     """Plain digits in a query string; Python's `int()` would also accept `1_0` and digits of any script."""
 

@@ -1,11 +1,12 @@
 """What an order of a job on a Slurm cluster may say. Each refusal names its field, and all are named at once. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes
+from gpuaas.staging.transfers import Way, folder_check, transfers_read
 
 SCRIPT_MOST = 32_768
 MINUTES_MOST = 365 * 24 * 60
@@ -18,6 +19,8 @@ USUAL: Final[dict[str, Any]] = {
     "cpus_per_task": 1,
     "memory_gib": None,
     "minutes": None,
+    "inputs": (),
+    "outputs": (),
 }
 LABELS: Final = {
     "nodes": "Nodes",
@@ -35,8 +38,8 @@ BOUNDS: Final = {
     "memory_gib": (1, MEMORY_MOST),
     "minutes": (1, MINUTES_MOST),
 }
-FILES = ("inputs", "outputs")
-NOT_MOVED = "files are not moved for jobs of Slurm clusters: let the script copy them, or copy them to the home before"
+FILES = tuple(f"{way}puts" for way in Way)
+LOGS = "gpuaas-jobs"  # the folder of a home in which the logs of jobs and movers are
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _DIRECTIVE = re.compile(r"#(SBATCH|SLURM|PBS|BSUB)\b")
 
@@ -53,14 +56,24 @@ class Partition:
 
 
 def job_order_read(
-    given: Mapping[str, Any], partitions: Mapping[str, Partition], wrong: Mistakes
+    given: Mapping[str, Any],
+    partitions: Mapping[str, Partition],
+    wrong: Mistakes,
+    *,
+    credentials: Container[str] = (),
+    unmoved: str = "",
 ) -> dict[str, Any]:
-    """As it is stored. partitions: of the cluster, the default first; `wrong` gets what cannot be."""
+    """As it is stored. partitions: of the cluster, the default first; credentials: names of the project's; unmoved: why the cluster moves
+    no files; `wrong` gets what cannot be."""
     found, read = {"name": "", "script": "", **USUAL, **given}, dict(USUAL)
     for name in found.keys() - {"name", "script", *USUAL}:
         with wrong:
-            if name not in FILES or found[name]:
-                raise Invalid.field(name, NOT_MOVED if name in FILES else UNKNOWN)
+            raise Invalid.field(name, UNKNOWN)
+    for way, name in zip(Way, FILES, strict=True):
+        with wrong:
+            if unmoved and found[name]:
+                raise Invalid.field(name, unmoved)
+            read[name] = transfers_read(way, found[name], wrong, _no_volume, credentials, _folder)
     with wrong:
         read["name"] = _name(found["name"])
     with wrong:
@@ -103,6 +116,26 @@ def script_read(value: Any) -> str:
                 "order and remove the line, or submit the script on the head",
             )
     return text
+
+
+def _no_volume(text: str) -> None:
+    if text:
+        raise Invalid(
+            "jobs of Slurm clusters have no volumes: leave this empty, and name a folder of your home"
+        )
+
+
+def _folder(text: str) -> None:
+    """Of a home. All of it would take along what is there for its owner alone, and the log that is written meanwhile."""
+    first = next((name for name in text.split("/") if name not in {"", "."}), "")
+    if not first:
+        raise Invalid("name a folder of your home on the cluster, such as data/digits")
+    if first == LOGS:
+        raise Invalid(f"{LOGS} has the logs of jobs, also of the one that moves files: name another folder")
+    try:
+        folder_check(text)
+    except Invalid as error:
+        raise Invalid(error.message.replace("the root of the volume", "your home")) from error
 
 
 def _name(value: Any) -> str:

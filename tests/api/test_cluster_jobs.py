@@ -1,20 +1,24 @@
 """Jobs on a Slurm cluster, by REST: submitted, listed, read, cancelled; and what a head gets and reports of them."""
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.core.cache import cache
 from django.test import Client
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.spec import spec_of
+from gpuaas.core import clock
 from gpuaas.providers.base import queue_token
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
 from tests.clusters.slurm_stage import ORDER, by_head, jobs_carry_out, slurm_ready
+from tests.jobs.stage import SECRET, credential
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -71,13 +75,17 @@ def test_a_repeated_request_submits_once(path: str, bob: User) -> None:
 
 def test_all_that_is_wrong_is_named_at_once(path: str, bob: User) -> None:
     bobs = Caller(bob)
-    wrong = {"name": "Train", "script": "#SBATCH -N 9", "gpus_per_node": 9, "outputs": [{"url": "s3://a"}]}
+    wrong = {
+        "name": "Train",
+        "script": "#SBATCH -N 9",
+        "gpus_per_node": 9,
+        "outputs": [{"url": "s3://a", "folder": "out"}],
+    }
     refused = bobs.post(path, wrong)
     assert (refused.status, set(refused.error["fields"])) == (
         400,
-        {"name", "script", "gpus_per_node", "outputs"},
+        {"name", "script", "gpus_per_node", "outputs.0.url", "outputs.0.credential"},
     )
-    assert "files are not moved" in refused.error["fields"]["outputs"][0]
 
 
 def test_who_may_only_look_reads_no_log(path: str, alice: User, bob: User, project: Project) -> None:
@@ -88,13 +96,51 @@ def test_who_may_only_look_reads_no_log(path: str, alice: User, bob: User, proje
     assert blind.post(path, ORDER).status == 403
 
 
+FILE = {"url": "s3://sets/digits", "credential": "archive", "folder": "data"}
+
+
+def test_files_are_moved_and_moved_again(path: str, bob: User, as_alice: Actor, project: Project) -> None:
+    credential(as_alice, project)
+    bobs = Caller(bob)
+    made = bobs.post(path, {**ORDER, "inputs": [{**FILE, "url": "s3://sets/missing"}]}).json
+    one = f"{path}/{made['id']}"
+    assert (made["state"], made["inputs"][0]["folder"], made["outputs"]) == ("staging_in", "data", [])
+    assert bobs.post(f"{one}/retry").status == 409
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        for _ in range(3):
+            jobs_carry_out()
+            traveller.shift(timedelta(seconds=5))
+    failed = bobs.get(one).json
+    assert (failed["state"], failed["slurm_id"]) == ("failed", None)
+    assert failed["reason"] == "its inputs could not be moved: directory not found"
+    assert failed["mover_slurm_id"] is not None
+    again = bobs.post(f"{one}/retry")
+    assert (again.status, again.json["state"], again.json["finished_at"]) == (202, "staging_in", None)
+
+
+def test_a_head_gets_the_keys_of_a_mover_until_it_has_it(
+    head: "Head", path: str, bob: User, as_alice: Actor, project: Project
+) -> None:
+    credential(as_alice, project)
+    refused = Caller(bob).post(path, {**ORDER, "outputs": [FILE]})
+    assert "made before the portal could move files" in refused.error["fields"]["outputs"][0]
+    head.post(moves=True)
+    made = Caller(bob).post(path, {**ORDER, "inputs": [FILE]}).json
+    assert SECRET not in str(made)
+    (order,) = head.post(moves=True).json()["jobs"]
+    assert (order["name"], order["gpus_per_node"], SECRET in order["keys"]) == ("train-in", 0, True)
+    assert order["id"] != made["id"]
+    has = {"id": order["id"], "state": "PENDING", "slurm_id": 4}
+    assert SECRET not in head.post(has, moves=True).content.decode()
+
+
 class Head:
     def __init__(self, cluster: Cluster) -> None:
         self._token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
 
-    def post(self, *jobs: dict[str, Any]) -> Any:
+    def post(self, *jobs: dict[str, Any], **more: bool) -> Any:
         headers = {"Authorization": f"Bearer {self._token}"}
-        body = json.dumps({"logins": ["bob"], "jobs": jobs})
+        body = json.dumps({"logins": ["bob"], "jobs": jobs, **more})
         address = "/api/v1/queue-reports"
         return Client().post(address, body, content_type="application/json", headers=headers)
 
@@ -128,6 +174,7 @@ def test_a_head_gets_what_to_submit(head: Head, path: str, bob: User) -> None:
         "cpus_per_task": 1,
         "memory_gib": None,
         "minutes": None,
+        "keys": "",
     }
 
 

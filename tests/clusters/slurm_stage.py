@@ -54,10 +54,12 @@ def by_head() -> None:
     ClusterTemplate.objects.update(driver="openstack")
 
 
-def answered(cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",)) -> list[SlurmOrder]:
+def answered(
+    cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",), moves: bool = True
+) -> list[SlurmOrder]:
     """What the head is answered."""
     token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
-    answer = queue_report(token=token, pools=None, logins=logins, jobs=seen)
+    answer = queue_report(token=token, pools=None, logins=logins, jobs=seen, moves=moves)
     assert answer.jobs is not None
     return answer.jobs
 

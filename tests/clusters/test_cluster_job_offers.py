@@ -8,7 +8,7 @@ import time_machine
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.services import cluster_job_submit
-from gpuaas.clusters.services.jobs import OFFERED_MOST
+from gpuaas.clusters.services.job_reports import OFFERED_MOST
 from gpuaas.core import clock
 from gpuaas.providers.base import ERROR, GONE, SlurmSeen
 from tenants.actors import Actor

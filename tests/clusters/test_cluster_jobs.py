@@ -276,7 +276,6 @@ def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> Non
         ({"tasks": 9, "cpus_per_task": 4}, "tasks", "can run 8 with 4 vCPUs each, and this asks for 9"),
         ({"nodes": True}, "nodes", "whole number"),
         ({"minutes": 0}, "minutes", "whole number"),
-        ({"inputs": [{"url": "s3://a/b"}]}, "inputs", "files are not moved"),
         ({"image": "x"}, "image", "unknown field"),
     ],
 )

@@ -25,12 +25,12 @@ from gpuaas.clusters.services.imports import (
     parameters_import_request,
     template_parameters_import,
 )
+from gpuaas.clusters.services.job_reports import jobs_carry_out, jobs_due
 from gpuaas.clusters.services.jobs import (
     cluster_job_cancel,
+    cluster_job_retry,
     cluster_job_submit,
     cluster_job_wrong,
-    jobs_carry_out,
-    jobs_due,
     jobs_why_not,
     partitions_of,
 )
@@ -70,6 +70,7 @@ __all__ = [
     "cluster_delete",
     "cluster_extend",
     "cluster_job_cancel",
+    "cluster_job_retry",
     "cluster_job_submit",
     "cluster_job_wrong",
     "cluster_order",

@@ -7,7 +7,7 @@ reaches Slurm itself has `ClusterJobsCapability`.
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from gpuaas.providers.base.cluster import ClusterSpec
@@ -26,7 +26,8 @@ def usable_mib(memory_gib: int) -> int:
 class SlurmOrder:
     """One job that has not ended, as far as the portal knows. slurm_id: Slurm's, once it is known. submit: Slurm is not known to have it,
     so it is to be submitted unless there is a job of this comment already. cancel: it is to be ended. since: no job of this id is older.
-    memory_gib of a node, None = Slurm's default; minutes None = no limit."""
+    memory_gib of a node, None = Slurm's default; minutes None = no limit. keys: of a mover that is to be submitted, rclone's configuration,
+    which is secret: Slurm keeps scripts and surroundings, so it is in neither."""
 
     id: uuid.UUID
     slurm_id: int | None
@@ -43,6 +44,7 @@ class SlurmOrder:
     cpus_per_task: int
     memory_gib: int | None
     minutes: int | None
+    keys: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)

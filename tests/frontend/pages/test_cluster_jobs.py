@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.test import Client
 
 from gpuaas.catalog.models import Site
@@ -13,6 +14,7 @@ from tenants.models import Project, User
 from tests.clusters.slurm_stage import by_head, jobs_carry_out, slurm_ready, submitted
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
+from tests.jobs.stage import credential
 
 pytestmark = pytest.mark.django_db
 FORM = {
@@ -148,6 +150,55 @@ def test_refusals_stand_beside_their_fields(bobs: Client, at: str) -> None:
     assert not ClusterJob.objects.exists()
 
 
+FILES = {
+    "inputs_1_url": "s3://sets/digits",
+    "inputs_1_credential": "archive",
+    "inputs_1_folder": "data/digits",
+    "outputs_0_url": "s3://results/missing",
+    "outputs_0_credential": "archive",
+    "outputs_0_folder": "out",
+}
+
+
+def test_files_of_a_job_from_the_form_to_moving_them_again(
+    bobs: Client, at: str, as_alice: Actor, project: Project
+) -> None:
+    credential(as_alice, project)
+    assert "inputs_3_url" not in bobs.get(f"{at}jobs/new/").content.decode()
+    page = bobs.post(f"{at}jobs/new/", {**FORM, **FILES, "more": "1"}).content.decode()
+    for part in ("inputs_3_folder", "s3://sets/digits", "data/digits"):
+        assert part in page
+    answer = bobs.post(f"{at}jobs/new/", {**FORM, **FILES, "script": "true"})
+    job = ClusterJob.objects.get()
+    assert job.inputs == [
+        {"url": "s3://sets/digits", "credential": "archive", "volume": "", "folder": "data/digits"}
+    ]
+    page = words(bobs.get(answer["Location"]))
+    for part in ("Staging in", "Its inputs are moved by a job of Slurm", "waits"):
+        assert part in page
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        for _ in range(14):
+            jobs_carry_out()
+            traveller.shift(timedelta(seconds=2))
+    page = words(bobs.get(answer["Location"]))
+    for part in ("Failed", "Its outputs could not be moved: directory not found.", "24 of 24 files"):
+        assert part in page
+    assert "s3://sets/digits → data/digits" in page
+    assert "Move files again" in page
+    assert bobs.post(f"{answer['Location']}retry/").status_code == 302
+    page = words(bobs.get(answer["Location"]))
+    assert "Staging out" in page
+    assert "Move files again" not in page
+    assert bobs.post(f"{answer['Location']}retry/").status_code == 200, "with the refusal on the page"
+
+
+def test_refusals_of_files_stand_beside_their_fields(bobs: Client, at: str) -> None:
+    answer = bobs.post(f"{at}jobs/new/", {**FORM, **FILES, "inputs_1_folder": "../x"})
+    assert answer.status_code == 422
+    assert "inputs_1_credential" in answer.context["form"].errors
+    assert "may not contain .." in answer.context["form"].errors["inputs_1_folder"][0]
+
+
 def test_a_cluster_that_takes_none_says_why(bobs: Client, at: str, cluster: Cluster) -> None:
     by_head()
     Cluster.objects.filter(pk=cluster.pk).update(logins=["bob"])
@@ -160,7 +211,8 @@ def test_an_outsider_finds_nothing(charlie: User, at: str, cluster: Cluster, as_
     job, charlies = submitted(as_bob, cluster), signed_in(charlie)
     for address in ("jobs/", "jobs/new/", f"jobs/{job.pk}/"):
         assert charlies.get(at + address).status_code == 404
-    assert charlies.post(f"{at}jobs/{job.pk}/cancel/").status_code == 404
+    for deed in ("cancel", "retry"):
+        assert charlies.post(f"{at}jobs/{job.pk}/{deed}/").status_code == 404
 
 
 def test_a_job_is_found_at_its_own_cluster_alone(

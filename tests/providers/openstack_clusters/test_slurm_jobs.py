@@ -66,6 +66,7 @@ class Machine:
             "mkdir": f'echo "$*" >> {root}/folders',
             "tail": f'cat {root}/log."${{3##*-}}"',
             "sbatch": SBATCH.format(root=root),
+            "install": f'echo "$*" >> {root}/installed; for path; do :; done; cat > "$path"',
         }
         (self.etc / "logins.json").write_text('["bob", "carol"]')
 
@@ -85,7 +86,7 @@ class Machine:
             (self.tools / name).write_text(f"#!/bin/sh\n{words}\n")
             (self.tools / name).chmod(0o755)
         around = {"PATH": f"{self.tools}:{os.environ['PATH']}", "SECRET": "of root's"}
-        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc)]
+        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc), str(self.root / "keys")]
         return subprocess.run(command, input=given, env=around, text=True, capture_output=True, check=False)
 
     def take(self, *orders: Mapping[str, Any]) -> str:
@@ -94,8 +95,14 @@ class Machine:
     def report(self) -> list[dict[str, Any]]:
         done = self.run("report")
         assert done.returncode == 0, done.stderr
-        found: list[dict[str, Any]] = json.loads(f"{{{done.stdout.rstrip(', ')}}}")["jobs"]
+        parts = json.loads(f"{{{done.stdout.rstrip(', ')}}}")
+        assert parts["moves"] is True
+        found: list[dict[str, Any]] = parts["jobs"]
         return found
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.root.glob("keys/*")}
 
 
 @pytest.fixture
@@ -158,7 +165,7 @@ def test_nothing_is_submitted_while_slurm_does_not_say_what_it_has(machine: Mach
     machine.does[program] = "exit 1"
     assert machine.take(ORDER) == ""
     done = machine.run("report")
-    assert done.stdout in {"", '"jobs": [], '}
+    assert done.stdout in {"", '"jobs": [], "moves": true, '}
     machine.does[program] = answers
     assert machine.take(ORDER) == "1"
 

@@ -88,6 +88,16 @@ class ClusterJobCancelView(ClusterJobViews):
         return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(self.changes)))
 
 
+class ClusterJobRetryView(ClusterJobViews):
+    @operation(
+        "cluster_job_retry", "Move the files of a job of a Slurm cluster again", accepted=ClusterJobOutput
+    )
+    @idempotent
+    def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
+        """Of one that has failed because its files could not be moved; what was moved stays. 409 for any other."""
+        return self.taken(services.cluster_job_retry(actor=self.actor, job=self.job(self.changes)))
+
+
 class ClusterJobLogView(ClusterJobViews):
     @operation("cluster_job_log", "Get the log of a job of a Slurm cluster", answer=ClusterJobLogOutput)
     def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:

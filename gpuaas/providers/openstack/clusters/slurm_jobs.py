@@ -6,6 +6,9 @@ The head runs this very file, so it imports nothing but the standard library. It
 by its comment, which is made of the portal's id, and is looked for in Slurm before it is submitted. Scripts are data here: sbatch gets
 them on its standard input, as the user whose job it is, and logs are read as that user as well. Only jobs of that very user are looked
 at, for comments are anybody's to write.
+
+A mover of files has keys, which are in none of what Slurm keeps: they are in a file of its user's, in a folder where only root makes
+and removes files. The mover empties it when it ends, and each report removes what is not of a mover that Slurm has.
 """
 
 import json
@@ -15,13 +18,13 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # a login, or the name of a job
+WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")  # a login, the name of a job, or an id
 # bytes of the end of a log; of one as JSON, beyond which a part of it is taken; and of all in a report, which the portal bounds
 LOG_MOST, JSON_MOST, TOGETHER_MOST = 16_384, 24 * 1024, 96 * 1024
 LOGS_SECONDS = 10
@@ -31,21 +34,11 @@ EARLIER = 3600  # seconds by which the clocks of head and portal may be apart
 TRIED_AGAIN = re.compile(
     r"timed? ?out|contact|connect|communicat|authenticat|zero bytes|temporar|standby", re.IGNORECASE
 )
-ENDED = frozenset(
-    [
-        "COMPLETED",
-        "CANCELLED",
-        "FAILED",
-        "TIMEOUT",
-        "NODE_FAIL",
-        "PREEMPTED",
-        "BOOT_FAIL",
-        "DEADLINE",
-        "OUT_OF_MEMORY",
-        "REVOKED",
-    ]
-)
+ENDED = frozenset((
+    "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY", "REVOKED",
+))  # fmt: skip
 FOLDER = "gpuaas-jobs"  # of the user's home
+KEYS = "/home/.gpuaas/keys"  # on all machines
 Order = Mapping[str, Any]
 BROKEN = (subprocess.SubprocessError, OSError)
 
@@ -73,10 +66,11 @@ class Found:
         return not self.lives and self.state not in ENDED
 
 
-def run(*command: str, seconds: float = 10, **around: str) -> str:
+def run(*command: str, seconds: float = 10, given: str | None = None, **around: str) -> str:
     done = subprocess.run(
         command,
         check=True,
+        input=given,
         stdout=subprocess.PIPE,
         text=True,
         errors="replace",
@@ -128,7 +122,9 @@ class Known:
     first. silent: the logins of which it is not known what they had. Raises where the queue is not known."""
 
     def __init__(self, orders: Sequence[Order], until: float) -> None:
-        self.orders = [one for one in orders if WORD.fullmatch(one["login"]) and WORD.fullmatch(one["name"])]
+        self.orders = [
+            one for one in orders if all(WORD.fullmatch(one[name]) for name in ("login", "name", "id"))
+        ]
         self.silent: set[str] = set()
         self._candidates: dict[str, list[Found]] = {}
         self._wanted = {(one["login"], f"gpuaas:{one['id']}"): one for one in self.orders}
@@ -141,6 +137,13 @@ class Known:
         for login in in_turn(sorted(lacking)):
             self._ask(login, lacking[login] - EARLIER, until)
         self.found = {key: min(each, key=rank) for key, each in self._candidates.items()}
+
+    @property
+    def unknown(self) -> set[str]:
+        """Ids of those that may be in Slurm or not."""
+        return {
+            one["id"] for one in self.orders if one["login"] in self.silent and one["id"] not in self.found
+        }
 
     def _ask(self, login: str, since: int, until: float) -> None:
         try:
@@ -209,7 +212,7 @@ def logs_of(known: Sequence[tuple[Order, Found]], until: float) -> dict[str, str
     return taken
 
 
-def report(etc: Path) -> list[dict[str, Any]]:
+def report(etc: Path, keys: Path) -> list[dict[str, Any]]:
     """Of the jobs that the last answer named. What Slurm does not say now is left out, and so is an end whose log does not fit any more:
     it comes with the next one."""
     until = time.monotonic() + REPORT_SECONDS
@@ -225,6 +228,7 @@ def report(etc: Path) -> list[dict[str, Any]]:
         elif order["login"] not in slurm.silent and (one is None or one.is_lost):
             failed = {"state": "ERROR", "error": lacking[key]} if key in lacking else {"state": "GONE"}
             entries.append({"id": key, **failed})
+    keys_remove(keys, slurm.unknown | {order["id"] for order, one in known if one.lives})
     logs = logs_of(known, until)
     entries += [
         entry_of(*one, logs.get(one[0]["id"])) for one in known if one[1].lives or one[0]["id"] in logs
@@ -243,7 +247,7 @@ def entry_of(order: Order, found: Found, log: str | None) -> dict[str, Any]:
     return entries if log is None else {**entries, "log": log}
 
 
-def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
+def take(etc: Path, orders: Sequence[Order], inside: Sequence[str], keys: Path) -> int:
     """Cancels and submits; returns how much was done. inside: the logins that the machine lets in. What fails for one order fails for it
     alone, and is reported. Without a place to write what is to be reported nothing is submitted, but what is to end ends."""
     kept = [{name: one[name] for name in ("id", "login", "since", "name", "slurm_id")} for one in orders]
@@ -256,16 +260,13 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str]) -> int:
         have = slurm.found.get(order["id"])
         if order["cancel"] and have is not None and have.lives:
             done += cancelled(order, have)
-    for order in (
-        in_turn([one for one in slurm.orders if one["submit"] and one["login"] in inside])
-        if remembers
-        else ()
-    ):
+    offered = [one for one in slurm.orders if one["submit"] and one["login"] in inside]
+    for order in in_turn(offered) if remembers else ():
         key, login = order["id"], order["login"]
         if key in slurm.found or key in refused or login in slurm.silent or time.monotonic() > until:
             continue
         try:
-            if (words := submit(order)) is not None:
+            if (words := submit(order, keys)) is not None:
                 refused[key] = words
             done += 1
         except BROKEN as error:
@@ -291,15 +292,39 @@ def in_words(error: Exception) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
         return "the program that submits it as its user did not end in time"
     if isinstance(error, subprocess.CalledProcessError):
-        return f"the folder {FOLDER} in the home cannot be made"
+        made = "the file of its credentials" if "install" in error.cmd else f"the folder {FOLDER} in the home"
+        return f"{made} cannot be made"
     return re.sub(r"[^ -~]", "", str(error))[:300]
 
 
-def submit(order: Order) -> str | None:
+def keys_remove(keys: Path, used: Container[str]) -> None:
+    for path in keys.glob("*"):
+        if path.name not in used:
+            path.unlink(missing_ok=True)
+
+
+def keys_write(keys: Path, order: Order) -> str:
+    """Where they are."""
+    keys.mkdir(mode=0o711, parents=True, exist_ok=True)
+    path, login = str(keys / order["id"]), order["login"]
+    whose = f"--owner={login}", f"--group={login}", "--mode=0600"
+    run("install", *whose, "/dev/stdin", path, given=order["keys"])
+    return path
+
+
+def submit(order: Order, keys: Path) -> str | None:
     """Why Slurm never takes it; None where it has taken it. Raises what may be otherwise the next time."""
     home = f"/home/{order['login']}"
     run(*as_user(order["login"]), "mkdir", "--parents", "--", f"{home}/{FOLDER}", seconds=5)
-    command = [*as_user(order["login"]), "sbatch", "--parsable", "--ignore-pbs", *options(order, home)]
+    around = [f"RCLONE_CONFIG={keys_write(keys, order)}"] if order.get("keys") else []
+    command = [
+        *as_user(order["login"]),
+        *around,
+        "sbatch",
+        "--parsable",
+        "--ignore-pbs",
+        *options(order, home),
+    ]
     done = subprocess.run(
         command, check=False, input=order["script"], capture_output=True, text=True, timeout=SBATCH_SECONDS
     )
@@ -353,18 +378,18 @@ def written(path: Path, value: Any) -> bool:
     return True
 
 
-def main(deed: str, etc: Path) -> None:
+def main(deed: str, etc: Path, keys: Path) -> None:
     if deed == "report":
-        text = json.dumps(report(etc), ensure_ascii=False)
-        sys.stdout.buffer.write(f'"jobs": {text}, '.encode())
+        text = json.dumps(report(etc, keys), ensure_ascii=False)
+        sys.stdout.buffer.write(f'"jobs": {text}, "moves": true, '.encode())
         return
     orders = json.load(sys.stdin).get("jobs")
-    if orders is not None and (done := take(etc, orders, read(etc / "logins.json", []))):
+    if orders is not None and (done := take(etc, orders, read(etc / "logins.json", []), keys)):
         sys.stdout.write(f"{done}\n")
 
 
 if __name__ == "__main__":
     try:
-        main(sys.argv[1], Path(sys.argv[2]))
+        main(sys.argv[1], Path(sys.argv[2]), Path(*sys.argv[3:] or [KEYS]))
     except BROKEN as wrong:
         sys.exit(f"what Slurm has is not known now: {wrong}")
