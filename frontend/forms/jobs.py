@@ -9,12 +9,12 @@ from django import forms
 
 from frontend.forms import RequiredText, keep_choice
 from frontend.forms.inside import InsideForm, whole
-from frontend.forms.transfers import FILES, TransferRows, filled_of, row_field
+from frontend.forms.transfers import TransferRows, filled_of, row_field
 from gpuaas.jobs.document import USUALLY, order_of
 from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
 from gpuaas.jobs.states import Priority
-from gpuaas.staging.transfers import Way
+from gpuaas.staging.transfers import FILES, Way
 from gpuaas.workspaces.room import LABELS, MOST
 
 LINES = {"rows": 3, "spellcheck": "false"}

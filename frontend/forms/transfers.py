@@ -8,7 +8,6 @@ from django import forms
 from frontend.forms import choices_set
 from gpuaas.staging.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST, Way
 
-FILES = tuple(f"{way}puts" for way in Way)
 ROWS = 2  # of inputs and of outputs that a new form has
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from frontend.forms.cluster_jobs import ClusterJobForm
-from frontend.forms.transfers import FILES, ROWS, filled_of, rows_in
+from frontend.forms.transfers import ROWS, filled_of, rows_in
 from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, offered
 from frontend.nav import Crumb
@@ -21,6 +21,7 @@ from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.states import ClusterJobState
 from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.jobs.selectors import credentials_for
+from gpuaas.staging.transfers import FILES
 from tenants.roles import Permission
 
 AGAIN = "again"  # names an earlier job in the address of the form

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes
-from gpuaas.staging.transfers import Way, folder_check, transfers_read
+from gpuaas.staging.transfers import FILES, Way, folder_check, transfers_read
 
 SCRIPT_MOST = 32_768
 MINUTES_MOST = 365 * 24 * 60
@@ -38,7 +38,6 @@ BOUNDS: Final = {
     "memory_gib": (1, MEMORY_MOST),
     "minutes": (1, MINUTES_MOST),
 }
-FILES = tuple(f"{way}puts" for way in Way)
 LOGS = "gpuaas-jobs"  # the folder of a home in which the logs of jobs and movers are
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _DIRECTIVE = re.compile(r"#(SBATCH|SLURM|PBS|BSUB)\b")

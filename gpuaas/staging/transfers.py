@@ -28,6 +28,9 @@ class Way(models.TextChoices):
     OUT = "out", "Outputs"
 
 
+FILES = tuple(f"{way}puts" for way in Way)  # of an order
+
+
 def folder_check(text: str) -> None:
     if text and not _FOLDER.fullmatch(text):
         raise Invalid(

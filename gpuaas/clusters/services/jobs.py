@@ -5,7 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
-from gpuaas.clusters.job_order import FILES, Partition, job_order_read
+from gpuaas.clusters.job_order import Partition, job_order_read
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterQueue, ScalingPolicy
 from gpuaas.clusters.selectors import cluster_require
 from gpuaas.clusters.services.access import login_ask, login_entered
@@ -25,7 +25,7 @@ from gpuaas.providers.base import (
     usable_mib,
 )
 from gpuaas.staging.credentials import credential_names
-from gpuaas.staging.transfers import Way
+from gpuaas.staging.transfers import FILES, Way
 from tenants.actors import Actor
 from tenants.roles import Permission
 
