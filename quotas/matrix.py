@@ -11,6 +11,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce
 
 from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import one_or_none
 from quotas.models import Limit, SiteCapacity
 from quotas.resources import resource_order
 from tenants.actors import Actor
@@ -146,11 +147,11 @@ def limits_owner(*, actor: Actor, kind: str, slug: str) -> Owner:
     """Of the kind `organization` or `project`. Raises NotFound."""
     platform_require(actor=actor)
     if kind == "project":
-        project = Project.objects.select_related("organization").filter(slug=slug).first()
+        project = one_or_none(Project.objects.select_related("organization").filter(slug=slug))
         if project is not None:
             return Owner(project.organization.slug, project.slug, project.pk)
     elif kind == "organization":
-        organization = Organization.objects.filter(slug=slug).first()
+        organization = one_or_none(Organization.objects.filter(slug=slug))
         if organization is not None:
             return Owner(organization.slug, "", organization.pk)
     raise NotFound("there is no such organization or project")

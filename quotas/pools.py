@@ -23,7 +23,7 @@ from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.clock import TO_THE_MINUTE
 from gpuaas.core.errors import Conflict, Invalid, NotFound
-from gpuaas.core.rows import version_require
+from gpuaas.core.rows import one_or_none, version_require
 from quotas.models import PoolReservation, Reservation, ReservationState, SiteCapacity
 from quotas.resources import gpu_resource, resource_unit
 from tenants.actors import Actor
@@ -69,7 +69,7 @@ def pool_reservations_for(
 
 
 def pool_reservation_get_for(*, actor: Actor, reservation_id: uuid.UUID) -> PoolReservation:
-    found = pool_reservations_for(actor=actor).filter(pk=reservation_id).first()
+    found = one_or_none(pool_reservations_for(actor=actor).filter(pk=reservation_id))
     if found is None:
         raise NotFound(
             "there is no such reservation; a reservation that is ended before its start is removed"
@@ -195,7 +195,7 @@ def pool_reservation_end(
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     rows = PoolReservation.objects.select_for_update(of=("self",)).select_related("project", "flavor", "pool")
-    row = rows.filter(pk=reservation.pk).first()
+    row = one_or_none(rows.filter(pk=reservation.pk))
     now = clock.whole_second(clock.now())
     end = clock.whole_second(at) if at else now
     if row is None or (row.valid_to is not None and row.valid_to <= now):
@@ -246,7 +246,7 @@ def pool_reservation_change(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     _lock(reservation.pool)
     rows = PoolReservation.objects.select_for_update(of=("self",))
-    row = rows.select_related("project", "flavor", "pool").filter(pk=reservation.pk).first()
+    row = one_or_none(rows.select_related("project", "flavor", "pool").filter(pk=reservation.pk))
     now = clock.whole_second(clock.now())
     if row is None or (row.valid_to is not None and row.valid_to <= now):
         raise Conflict("this reservation has ended; it stays as it was")

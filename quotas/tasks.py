@@ -6,6 +6,7 @@ import structlog
 from celery import shared_task
 
 from gpuaas.catalog.models import Site
+from gpuaas.core.rows import one_or_none
 from quotas import services
 from quotas.history import capacity_history_write
 from quotas.observed import capacity_observed
@@ -17,7 +18,7 @@ log = structlog.get_logger(__name__)
 @shared_task(name="quotas.capacity_sync")
 def capacity_sync(site_id: str) -> None:
     """Started after every probe; does nothing if the site no longer exists."""
-    site = Site.objects.filter(pk=uuid.UUID(site_id)).first()
+    site = one_or_none(Site.objects.filter(pk=uuid.UUID(site_id)))
     if site is not None:
         services.capacity_sync(
             site=site,

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce
 from psycopg.sql import SQL, Identifier
 
 from gpuaas.core.errors import Forbidden, NotFound, Unauthorized
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, one_or_none
 from tenants.actors import Actor
 from tenants.models import (
     ApiToken,
@@ -59,7 +59,7 @@ def token_find(*, raw: str, now: datetime) -> ApiToken:
     parts = raw.split("_")
     if len(parts) != 3 or parts[0] != "gpa":
         raise Unauthorized("this is not a valid API token")
-    token = ApiToken.objects.select_related("user", "project").filter(prefix=parts[1]).first()
+    token = one_or_none(ApiToken.objects.select_related("user", "project").filter(prefix=parts[1]))
     digest = hashlib.sha256(parts[2].encode()).hexdigest()
     if token is None or not hmac.compare_digest(token.secret_hash, digest):
         raise Unauthorized("unknown API token")
@@ -240,7 +240,7 @@ def project_members(*, actor: Actor, project: Project) -> QuerySet[User]:
 def project_member_get(*, actor: Actor, project: Project, username: str) -> User:
     """Somebody with a role in the project: for those who manage its members anybody, for everybody else only
     themselves."""
-    found = _members_of(project).filter(username=username).first()
+    found = one_or_none(_members_of(project).filter(username=username))
     own = found is not None and actor.owns(found.pk)
     project_require(actor=actor, project=project, permission=Permission.PROJECT_MANAGE, own=own)
     if found is None:
@@ -255,9 +255,9 @@ def project_person_get(*, actor: Actor, project: Project, user_id: uuid.UUID) ->
     removed = AuditEntry.objects.filter(
         project_id=project.pk, action="project_member.remove", target_id=str(user_id)
     )
-    found = _members_of(project).filter(pk=user_id).first()
+    found = one_or_none(_members_of(project).filter(pk=user_id))
     if found is None and removed.exists():
-        found = User.objects.filter(pk=user_id).first()
+        found = one_or_none(User.objects.filter(pk=user_id))
     if found is None:
         raise NotFound("there is no such member")
     return found

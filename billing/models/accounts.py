@@ -28,6 +28,7 @@ class BillingAccount(models.Model):
         max_length=100, blank=True
     )  # what the customer wants to read on the invoice
     created_at = models.DateTimeField(auto_now_add=True)
+    version = models.PositiveBigIntegerField(default=1, db_default=1)  # of what operators set
 
     class Meta:
         constraints = [

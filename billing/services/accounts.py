@@ -14,6 +14,7 @@ from billing.models import BillingAccount, Budget, LedgerPosting, Measure, Proje
 from billing.money import currency_parse
 from billing.services.discounts import basis_points_parse
 from gpuaas.core.errors import Invalid
+from gpuaas.core.rows import version_require
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization, Project
@@ -63,9 +64,11 @@ def accounts_make(organizations: Sequence[uuid.UUID], *, now: datetime) -> None:
 
 
 @transaction.atomic
-def account_update(*, actor: Actor, organization: Organization, terms: AccountTerms) -> BillingAccount:
-    """Sets all terms at once. Raises Invalid on `currency` after the first invoice or while there is money or a budget in
-    the other one, on `tax_rate` outside 0 to 100 percent."""
+def account_update(
+    *, actor: Actor, organization: Organization, terms: AccountTerms, expected_version: int | None = None
+) -> BillingAccount:
+    """Sets all terms at once. Raises StaleVersion if they have changed since `expected_version`; Invalid on `currency` after the
+    first invoice or while there is money or a budget in the other one, on `tax_rate` outside 0 to 100 percent."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:
@@ -74,12 +77,14 @@ def account_update(*, actor: Actor, organization: Organization, terms: AccountTe
         if len(getattr(terms, name).strip()) > most:
             raise Invalid.field(name, f"write at most {most} characters")
     account = account_lock(organization=organization)
+    version_require(account.version, expected_version, "account")
     if account.currency != currency:
         _currency_require_free(account)
     before = _shown(account)
     account.currency, account.tax_rate_bp = currency, terms.tax_rate_bp
     account.tax_label, account.address = terms.tax_label.strip(), terms.address.strip()
     account.invoice_reference = terms.invoice_reference.strip()
+    account.version += 1
     account.save()
     audit_record(
         actor=actor,

@@ -12,6 +12,7 @@ from gpuaas.core.errors import GpuaasError, Invalid, StaleVersion
 from gpuaas.core.statemachine import TransitionLost
 from gpuaas.core.validation import say_in_our_words
 from quotas.resources import MEMORY, VCPU, flavor_resource
+from tenants.models import Project
 
 WHOLE = {"required": "Enter a number.", "invalid": "Enter a whole number."}
 WRITTEN = {"invalid": "Enter a date as year-month-day and a time."}
@@ -56,6 +57,19 @@ class RequiredText(forms.CharField):
 
     def __init__(self, ask: str, max_length: int, **kwargs: Any) -> None:
         super().__init__(max_length=max_length, error_messages={"required": ask}, **kwargs)
+
+
+class ProjectField(RequiredText):
+    """A project of any organization by its short name, as there are too many for a list; its page proposes some."""
+
+    def __init__(self, ask: str, help_text: str, label: str = "Project") -> None:
+        super().__init__(ask, 64, label=label, help_text=f"short name; {help_text}")
+
+    def clean(self, value: Any) -> Project:
+        found = Project.objects.select_related("organization").filter(slug=super().clean(value)).first()
+        if found is None:
+            raise forms.ValidationError("This project does not exist.")
+        return found
 
 
 def choices_set(form: forms.Form, name: str, choices: Iterable[tuple[str, str]]) -> None:

@@ -69,19 +69,40 @@ class KeyForm(Form):
     name = RequiredText("Enter a name.", 100, label="Name", help_text="To help you recognize it.")
 
 
+class FilesInput(forms.FileInput):
+    allow_multiple_selected = True
+
+
+class FilesField(forms.FileField):
+    """Some files at once: a list."""
+
+    widget = FilesInput
+
+    def clean(self, data: Any, initial: Any = None) -> Any:
+        return [super(FilesField, self).clean(each, initial) for each in data or [None]]
+
+
 class UploadForm(Form):
-    file = forms.FileField(
-        label="File",
+    """Together as large as one may be, since a proxy lets no more through."""
+
+    file = FilesField(
+        label="Files",
         allow_empty_file=True,
-        help_text=f"At most {FILE_MOST >> 20} MiB. Copy larger ones, and folders, by scp.",
+        help_text=f"At most {FILE_MOST >> 20} MiB together. Copy more, and folders, by scp.",
     )
-    overwrite = forms.BooleanField(label="Replace a file of this name", required=False)
+    overwrite = forms.BooleanField(label="Replace files of these names", required=False)
 
     def clean_file(self) -> Any:
-        file = self.cleaned_data["file"]
-        if file.size > FILE_MOST:
-            raise forms.ValidationError(f"It has more than {FILE_MOST >> 20} MiB. Copy it by scp.")
-        return file
+        files = self.cleaned_data["file"]
+        if sum(each.size for each in files) > FILE_MOST:
+            together = "They have" if len(files) > 1 else "It has"
+            words = "Upload fewer, or copy them by scp." if len(files) > 1 else "Copy it by scp."
+            raise forms.ValidationError(f"{together} more than {FILE_MOST >> 20} MiB. {words}")
+        return files
+
+
+class MoveForm(Form):
+    to = RequiredText("Enter a path.", 1024, label="New path in the home", strip=False)
 
 
 class FolderForm(Form):

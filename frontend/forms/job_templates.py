@@ -7,8 +7,8 @@ from django import forms
 from frontend.forms import RequiredText
 from frontend.forms.jobs import JobForm
 from gpuaas.jobs.document import FIELDS, NEEDED
-from gpuaas.jobs.states import Way
-from gpuaas.jobs.transfers import FIELDS as PARTS
+from gpuaas.staging.transfers import FIELDS as PARTS
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 
 LABELS = {name: str(field.label) for name, field in JobForm.base_fields.items()} | {
@@ -56,6 +56,6 @@ class JobTemplateForm(JobForm):
         """Beside which field stands what the service refuses, by its names."""
         found = {"name": "saved_as", **{f"order.{name}": name for name in FIELDS}}
         for way in Way:
-            paths = [f"{way}puts.{at}.{part}" for at in range(len(self._filled(way))) for part in PARTS]
+            paths = [f"{way}puts.{at}.{part}" for at in range(len(self.filled(way))) for part in PARTS]
             found |= {f"order.{path}": self.field_of(path) for path in paths}
         return found

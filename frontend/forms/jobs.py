@@ -2,21 +2,21 @@
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText, choices_set, keep_choice
+from frontend.forms import RequiredText, keep_choice
 from frontend.forms.inside import InsideForm, whole
+from frontend.forms.transfers import TransferRows, filled_of, row_field
 from gpuaas.jobs.document import USUALLY, order_of
 from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
-from gpuaas.jobs.states import Priority, Way
-from gpuaas.jobs.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST
+from gpuaas.jobs.states import Priority
+from gpuaas.staging.transfers import FILES, Way
 from gpuaas.workspaces.room import LABELS, MOST
 
-ROWS = 2  # of inputs and of outputs that a new form has
 LINES = {"rows": 3, "spellcheck": "false"}
 VARIABLES = "Enter each variable on a line of its own, as NAME=value."
 
@@ -82,8 +82,13 @@ class Variables(forms.CharField):
         """They are of texts."""
 
 
-class JobForm(InsideForm):
+class JobForm(TransferRows, InsideForm):
     asks = Job.asks
+    hints = {
+        Way.IN: "Moved to a volume before the job takes GPUs: from s3://bucket/prefix with a credential of the project, or one "
+        "file from https://….",
+        Way.OUT: "Moved to s3://bucket/prefix after the job has succeeded and given its GPUs back.",
+    }
 
     image = RequiredText(
         "Enter the name of an image.",
@@ -176,24 +181,15 @@ class JobForm(InsideForm):
         template: JobTemplate | None = None,
         **kwargs: Any,
     ) -> None:
-        """rows: of files, in which each has a field for all that a transfer has; one that is left empty is none. credentials: the
-        names of the project's. template: locks fields, which show its values and cannot be changed."""
+        """rows, credentials: as of `TransferRows`. template: locks fields, which show its values and cannot be changed."""
         super().__init__(*args, **kwargs)
-        self.rows = {way: range(min(rows[way], TRANSFERS_MOST)) for way in Way}
-        for way, row in self._all_rows():
-            for part, field in _row_fields(f"{way.label[:-1]} {row + 1}").items():
-                self.fields[row_field(way, row, part)] = field
-            choices_set(
-                self,
-                row_field(way, row, "credential"),
-                [("", "none"), *((each, each) for each in credentials)],
-            )
+        self.rows_make(rows, credentials)
         self.template = template
         drawn = " ".join(template.locked) if template is not None else ""
         self.fields["drawn_locked"] = forms.CharField(required=False, widget=forms.HiddenInput)
         self.initial["drawn_locked"] = drawn
         fixed = initial_of(template.order) if template is not None else {}
-        for name in self._locked():
+        for name in self.locked_fields():
             self.fields[name].disabled, self.initial[name] = True, fixed.get(name, "")
             if name in self.base_fields:
                 self.fields[name].help_text = self.why_locked
@@ -204,13 +200,13 @@ class JobForm(InsideForm):
     def why_locked(self) -> str:
         return f"Locked by the template {self.template}." if self.template else ""
 
-    def _locked(self) -> list[str]:
+    def locked_fields(self) -> list[str]:
         """Its own fields, of those that the template locks."""
         locked = self.template.locked if self.template else []
         rows = [
             row_field(way, row, part)
-            for way, row in self._all_rows()
-            for part in FIELDS
+            for way, row in self.all_rows()
+            for part in self.parts
             if f"{way}puts" in locked
         ]
         return [*(name for name in locked if name in self.fields), *rows]
@@ -223,73 +219,16 @@ class JobForm(InsideForm):
         if set(found.get("drawn_locked", "").split()) - set(locked):
             self.stale = True
             self.add_error(None, f"The template {self.template} locks less than when you opened this form.")
-        for name in self._locked():
+        for name in self.locked_fields():
             if self.add_prefix(name) in self.data:
                 self.add_error(name, f"{self.why_locked} What you entered is not used.")
         return found
 
-    def _all_rows(self) -> Iterator[tuple[Way, int]]:
-        return ((way, row) for way in Way for row in self.rows[way])
-
-    def transfer_fields(self) -> list[tuple[str, bool, bool, list[list[forms.BoundField]]]]:
-        """By way: its name, whether it is that of inputs, whether it is locked, and the fields of each row."""
-        locked = self._locked()
-        return [
-            (
-                str(way.label),
-                way is Way.IN,
-                row_field(way, 0, "url") in locked,
-                [[self[row_field(way, row, part)] for part in FIELDS] for row in self.rows[way]],
-            )
-            for way in Way
-        ]
-
-    def _filled(self, way: Way) -> dict[int, dict[str, str]]:
-        """By row."""
-        found = {
-            row: {part: self.cleaned_data.get(row_field(way, row, part), "") for part in FIELDS}
-            for row in self.rows[way]
-        }
-        return {row: each for row, each in found.items() if any(each.values())}
-
     def asked(self) -> dict[str, Any]:
-        own = {row_field(way, row, part) for way, row in self._all_rows() for part in FIELDS}
+        own = {row_field(way, row, part) for way, row in self.all_rows() for part in self.parts}
         found = {name: each for name, each in super().asked().items() if name not in own}
         found.pop("drawn_locked", None)
-        return found | {f"{way}puts": list(self._filled(way).values()) for way in Way}
-
-    def field_of(self, name: str) -> str:
-        head, _, rest = name.partition(".")
-        at, _, part = rest.partition(".")
-        way = next((way for way in Way if f"{way}puts" == head), None)
-        return row_field(way, list(self._filled(way))[int(at)], part) if way is not None and part else name
-
-
-def row_field(way: Way, row: int, part: str) -> str:
-    return f"{way}puts_{row}_{part}"
-
-
-def rows_in(given: Mapping[str, Any]) -> dict[Way, int]:
-    """How many rows of files were sent, or are to be shown first."""
-    return {
-        way: max([ROWS, *(row + 1 for row in range(TRANSFERS_MOST) if row_field(way, row, "url") in given)])
-        for way in Way
-    }
-
-
-def _row_fields(label: str) -> dict[str, forms.Field]:
-    attrs = {"spellcheck": "false", "autocomplete": "off"}
-
-    def text(what: str, most: int) -> forms.CharField:
-        widget = forms.TextInput(attrs=attrs)
-        return forms.CharField(label=f"{label}, {what}", max_length=most, required=False, widget=widget)
-
-    return {
-        "url": text("address", URL_MOST),
-        "credential": forms.ChoiceField(label=f"{label}, credential", required=False),
-        "volume": text("volume", 253),
-        "folder": text("folder", FOLDER_MOST),
-    }
+        return found | self.transfers()
 
 
 def again(row: Job) -> dict[str, Any]:
@@ -300,7 +239,5 @@ def again(row: Job) -> dict[str, Any]:
 def initial_of(order: Mapping[str, Any]) -> dict[str, Any]:
     """What a form begins with that has the values of an order."""
     found = {**USUALLY, **order}
-    for way in Way:
-        for at, each in enumerate(found.pop(f"{way}puts")):
-            found |= {row_field(way, at, part): each.get(part, "") for part in FIELDS}
-    return found
+    files = filled_of({name: found.pop(name) for name in FILES})
+    return found | files

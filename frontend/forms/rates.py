@@ -189,6 +189,7 @@ class AccountForm(Form):
     invoice_reference = forms.CharField(
         label="Their reference", max_length=100, required=False, help_text="printed on the invoice"
     )
+    version = forms.IntegerField(widget=forms.HiddenInput, required=False)
 
 
 class CostCenterForm(Form):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import WRITTEN, Form, choices_set
+from frontend.forms import WRITTEN, Form, ProjectField, choices_set
 from frontend.forms.lease import moment_field
 from quotas.models import PoolReservation
 
@@ -23,13 +23,10 @@ class ReservationForm(Form):
         },
         help_text="reserves all GPUs of its type at its site; flavors of the class reserved",
     )
-    project = forms.ChoiceField(
-        label="For",
-        error_messages={
-            "required": "Choose the project that pays.",
-            "invalid_choice": "This project does not exist.",
-        },
-        help_text="its organization gets the pool; the project is charged for idle GPUs",
+    project = ProjectField(
+        "Enter the project that pays.",
+        "its organization gets the pool; the project is charged for idle GPUs",
+        label="For project",
     )
     valid_from = moment_field(
         label="From", required=False, error_messages=WRITTEN, help_text="empty means now"
@@ -40,10 +37,9 @@ class ReservationForm(Form):
     note = forms.CharField(max_length=300, required=False, help_text="its organization reads it, too")
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *args: Any, flavors: Choices = (), projects: Choices = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, flavors: Choices = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name, found in (("flavor", flavors), ("project", projects)):
-            choices_set(self, name, [("", "choose"), *found])
+        choices_set(self, "flavor", [("", "choose"), *flavors])
 
 
 class OfReservation(Form):

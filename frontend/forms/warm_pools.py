@@ -1,14 +1,13 @@
 """Warm pools, as operators enter them."""
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.fields import InvalidJSONInput
 
-from frontend.forms import WHOLE, Form, RequiredText, choices_set, refuse, sentence_of
+from frontend.forms import WHOLE, Form, ProjectField, RequiredText, refuse, sentence_of
 from frontend.forms.clusters import DOCUMENT_MAX
 from gpuaas.core.errors import GpuaasError, Invalid
 
@@ -73,18 +72,10 @@ class WarmPoolForm(WarmPoolChangeForm):
     """`confirmed` is set once the operator has reviewed the cost."""
 
     name = RequiredText("Enter a name.", 300, label="Name", help_text="for operators")
-    project = forms.ChoiceField(
-        label="Project",
-        error_messages={
-            "required": "Choose the project that pays.",
-            "invalid_choice": "This project does not exist.",
-        },
-        help_text="its limits apply and it pays",
-    )
+    project = ProjectField("Enter the project that pays.", "its limits apply and it pays")
     confirmed = forms.BooleanField(required=False, widget=forms.HiddenInput)
     field_order = ("name", "project", "wanted", "making_most", "document")
 
-    def __init__(self, *args: Any, projects: Iterable[tuple[str, str]] = (), **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choices_set(self, "project", [("", "choose"), *projects])
         self.fields["document"].help_text = DEFAULTS

@@ -12,6 +12,7 @@ from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held, inside
 from frontend.presenters.machines import may_run
+from frontend.presenters.transfers import Files, files_of
 from gpuaas.core.looks import Tone
 from gpuaas.jobs.models import Job, JobLog, TaskLog
 from gpuaas.jobs.outlook import starts_by
@@ -19,13 +20,13 @@ from gpuaas.jobs.seen import Task, counts_of, moved_of
 from gpuaas.jobs.seen import tasks_of as seen_of
 from gpuaas.jobs.selectors import log_chosen, logs_taken, position_of
 from gpuaas.jobs.services.queue import BEHIND
-from gpuaas.jobs.states import ENDED, JobState, TaskState, Way
+from gpuaas.jobs.states import ENDED, JobState, TaskState
 from gpuaas.lifecycle.allowed import Verb
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 from tenants.roles import Permission
 
 S = JobState
-UNITS = (("GiB", 30), ("MiB", 20), ("KiB", 10))
 DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
@@ -73,7 +74,7 @@ class Page:
     task: int | None
     followed: int | None
     progress: Meter | None
-    files: tuple[tuple[str, tuple[Meter, ...]], ...]
+    files: Files
     why_not: str
 
     @property
@@ -131,7 +132,7 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         task=chosen if row.tasks > 1 else None,
         followed=row.followed if may.follow else None,
         progress=_progress(row) if row.tasks > 1 else None,
-        files=tuple((str(way.label), found) for way in Way if (found := _files(row, way))),
+        files=files_of({way: moved_of(row, way) for way in Way}, row.moved, over=bool(row.outcome)),
         why_not="" if row.state == S.DELETED else inside.why_not(row, here),
     )
 
@@ -170,26 +171,6 @@ def _no_log(row: Job, task: int | None) -> str:
     if task == row.followed:
         return "nothing has been taken of it yet. It is followed, so its log is taken as soon as it writes something."
     return "nothing has been taken of it. Follow it below to have its log taken while it runs."
-
-
-def _files(row: Job, way: Way) -> tuple[Meter, ...]:
-    """How far each transfer is."""
-    there, found = row.moved.get(way, {}).get("done"), moved_of(row, way)
-    meters = []
-    for each in found:
-        place = "/".join(filter(None, (each["volume"], each["folder"])))
-        label = f"{each['url']} → {place}" if way is Way.IN else f"{place} → {each['url']}"
-        total, copied = each["total_bytes"], each["bytes"]
-        text = f"{_gib(copied)} of {_gib(total)}, {each['files']:,} of {each['total_files']:,} files"
-        if not each["total_files"]:
-            text = "all was there already" if there else "nothing was copied" if row.outcome else "waits"
-        meters.append(Meter(copied, limit=total, label=label, text=text))
-    return tuple(meters)
-
-
-def _gib(count: int) -> str:
-    unit, size = next(((unit, 2**power) for unit, power in UNITS if count >= 2**power), ("B", 1))
-    return f"{count / size:,.1f} {unit}" if size > 1 else f"{count} B"
 
 
 def _progress(row: Job) -> Meter:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django.urls import reverse
 
@@ -23,12 +24,28 @@ from tenants.roles import Permission
 ASLEEP = {WorkspaceState.SUSPENDED, WorkspaceState.SUSPENDING}
 LOOKS = MACHINE.looks
 BEHIND = "created outside the portal"
+
+
+class Button(NamedTuple):
+    """`asks`: what people lose by it, which is asked before."""
+
+    verb: MachineVerb
+    label: str
+    icon: str
+    asks: str = ""
+
+
+ENDS = "Everything that runs on it ends, and what is only in memory is lost."
+SHELVED = "Its disk stays. Its GPUs are released to the site, and unshelving it needs a free host."
 BUTTONS = {
-    MachineVerb.START: ("Start", "player-play"),
-    MachineVerb.STOP: ("Stop", "player-pause"),
-    MachineVerb.RESTART: ("Restart", "refresh"),
-    MachineVerb.SHELVE: ("Shelve", "folder"),
-    MachineVerb.UNSHELVE: ("Unshelve", "player-play"),
+    each.verb: each
+    for each in (
+        Button(MachineVerb.START, "Start", "player-play"),
+        Button(MachineVerb.STOP, "Stop", "player-pause", f"{ENDS} Its disk stays, and its GPUs stay held."),
+        Button(MachineVerb.RESTART, "Restart", "refresh", f"{ENDS} It starts anew from its disk."),
+        Button(MachineVerb.SHELVE, "Shelve", "folder", f"{ENDS} {SHELVED}"),
+        Button(MachineVerb.UNSHELVE, "Unshelve", "player-play"),
+    )
 }
 DOING = {
     "start": "Starting",
@@ -101,7 +118,7 @@ class MachinesPage:
 class MachinePage:
     row: MachineRow
     facts: tuple[Fact, ...]
-    buttons: tuple[tuple[str, str, str], ...]  # verb, label, icon
+    buttons: tuple[Button, ...]
     may_rebuild: bool
     may_delete: bool
     may_see: bool
@@ -204,7 +221,7 @@ def machine_page(row: Machine, here: ProjectPlace, look: MachineLook | None, *, 
     return MachinePage(
         row=shown,
         facts=_facts(row, shown),
-        buttons=tuple((verb.value, *BUTTONS[verb]) for verb in verbs if verb in BUTTONS),
+        buttons=tuple(BUTTONS[verb] for verb in verbs if verb in BUTTONS),
         may_rebuild=MachineVerb.REBUILD in verbs,
         may_delete=MachineVerb.DELETE in verbs,
         may_see=runs and row.state == MachineState.RUNNING and selectors.screens_offered(look),

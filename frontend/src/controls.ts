@@ -11,10 +11,17 @@ function step(button: HTMLElement): void {
   input.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
+/** Which node of each map was read, by the row and its name: it stands in the row of every kind of GPU that it has. */
+const read = new Map<string, string>();
+
+const rowAndName = (node: HTMLElement): string =>
+  `${node.parentElement?.getAttribute("aria-label")} ${node.dataset["name"]}`;
+
 function readNode(node: HTMLElement): void {
   const map = node.closest<HTMLElement>("[data-map]");
   const readout = map && one("[data-map-readout]", map);
   if (!map || !readout) return;
+  read.set(map.id, rowAndName(node));
   all(".g-node[aria-pressed=true]", map).forEach((other) => other.setAttribute("aria-pressed", "false"));
   node.setAttribute("aria-pressed", "true");
   const { name = "", counts = "", detail = "" } = node.dataset;
@@ -27,12 +34,25 @@ function readNode(node: HTMLElement): void {
   readout.replaceChildren(...parts);
 }
 
-function focusNode(node: HTMLElement | undefined): void {
-  if (!node) return;
+function makeStop(node: HTMLElement): void {
   all(".g-node", node.parentElement ?? document).forEach(
     (other) => (other.tabIndex = other === node ? 0 : -1),
   );
+}
+
+function focusNode(node: HTMLElement | undefined): void {
+  if (!node) return;
+  makeStop(node);
   node.focus();
+}
+
+function restoreRead(): void {
+  for (const map of all("[data-map]")) {
+    const node = all(".g-node", map).find((each) => rowAndName(each) === read.get(map.id));
+    if (!node || node.getAttribute("aria-pressed") === "true") continue;
+    readNode(node);
+    makeStop(node);
+  }
 }
 
 function walkMap(event: KeyboardEvent): void {
@@ -100,6 +120,7 @@ function restoreOpened(): void {
 export function startControls(): void {
   document.addEventListener("toggle", rememberOpened, true);
   document.addEventListener("htmx:afterSwap", restoreOpened);
+  document.addEventListener("htmx:afterSwap", restoreRead);
   onClick("[data-step]", step);
   onClick(".g-node", (node, event) => {
     event.preventDefault();

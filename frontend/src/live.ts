@@ -1,5 +1,6 @@
 import htmx from "htmx.org";
 import { all, focusHeading, one } from "./dom";
+import { holdsTyped, isText, markSent, type Text, typedSince, typeOn } from "./typed";
 
 /** A message of the socket: something of this kind changed. The page fetches it, so rights are checked there. */
 interface Change {
@@ -68,33 +69,64 @@ function ended(event: Event): void {
   );
 }
 
-/** Parts that changed while a dialog in them was open. */
+/** Parts that changed while a dialog in them was open, or text in them was not sent. */
 const kept = new Set<string>();
 
-/** Whether a refresh would take away an open dialog, and what is entered in it: in the part itself, or in what is selected beside it. */
-function holdsDialog(element: HTMLElement): boolean {
+/** Whether a refresh would take away what somebody has begun: in the part itself, or in what is selected beside it. */
+function isHeld(element: HTMLElement): boolean {
   const beside = element.getAttribute("hx-select-oob")?.split(",") ?? [];
   const parts = [element, ...beside.map((each) => one(each.trim()))];
-  return parts.some((part) => part?.querySelector("dialog[open]"));
+  return parts.some((part) => part && (one("dialog[open]", part) || holdsTyped(part)));
 }
 
-/** The answer of a part is not put in its place while a dialog in it is open: it is fetched again when that is closed. */
+interface Answer {
+  requestConfig: { elt: Element; verb: string; formData: FormData; triggeringEvent?: Event };
+  target: Element;
+  shouldSwap: boolean;
+  successful: boolean;
+}
+
+/**
+ * The answer of a part that fetches itself is not put in its place while something in it has been begun: it is fetched again
+ * later. Nor is the answer of a filter that was typed in since: its next question is on its way.
+ */
 function keep(event: Event): void {
-  const { detail } = event as CustomEvent<{ requestConfig: { elt: Element }; shouldSwap: boolean }>;
-  const { elt } = detail.requestConfig;
-  if (!(elt instanceof HTMLElement) || !elt.matches("[data-live]") || !holdsDialog(elt)) return;
-  detail.shouldSwap = false;
-  kept.add(partOf(elt));
+  const { detail } = event as CustomEvent<Answer>;
+  const { elt, verb, formData } = detail.requestConfig;
+  if (elt instanceof HTMLFormElement && verb === "get" && detail.target.contains(elt)) {
+    if (typedSince(elt, formData)) detail.shouldSwap = false;
+    else kept.delete(detail.target.id);
+  }
+  if (!(elt instanceof HTMLElement) || elt !== detail.target || elt instanceof HTMLFormElement) return;
+  if (isHeld(elt)) {
+    detail.shouldSwap = false;
+    kept.add(partOf(elt));
+  } else kept.delete(partOf(elt));
 }
 
 function fetchKept(): void {
-  const parts = all("[data-live]").filter((part) => kept.has(partOf(part)));
-  kept.clear();
-  parts.forEach(refresh);
+  if (!kept.size) return;
+  for (const part of all("[data-live]"))
+    if (kept.has(partOf(part)) && !isHeld(part) && kept.delete(partOf(part))) refresh(part);
+}
+
+/** A form that is only tried while it is typed in has sent nothing. */
+function answered(event: Event): void {
+  const { requestConfig, successful } = (event as CustomEvent<Answer>).detail;
+  const { elt, verb, formData, triggeringEvent } = requestConfig;
+  const isSent = verb === "get" || triggeringEvent?.type === "submit";
+  if (successful && isSent && elt instanceof HTMLFormElement) markSent(elt, formData);
+  fetchKept();
 }
 
 const CONTROLS = "a, button, input, select, textarea, summary, [tabindex]";
-let held: { part: string; control: string; place: number } | null = null;
+interface Held {
+  part: string;
+  control: string;
+  place: number;
+  text: Text | null;
+}
+let held: Held | null = null;
 
 const NAMES = ["href", "data-copy", "aria-label", "name"];
 
@@ -116,15 +148,19 @@ function hold(event: Event): void {
   held = null;
   if (!(here instanceof HTMLElement) || !target?.id || !target.contains(here)) return;
   const control = nameOf(here);
-  held = { part: target.id, control, place: namesakes(control, target).indexOf(here) };
+  const text = isText(here) ? here : null;
+  held = { part: target.id, control, place: namesakes(control, target).indexOf(here), text };
 }
 
 function giveFocus(): void {
   const part = held && document.getElementById(held.part);
-  if (held && part && document.activeElement === document.body) {
+  if (held && part) {
     const again = namesakes(held.control, part)[held.place];
-    if (again) again.focus({ preventScroll: true });
-    else focusHeading(one("h1, h2, h3", part) ? part : document);
+    if (document.activeElement === document.body) {
+      if (again) again.focus({ preventScroll: true });
+      else focusHeading(one("h1, h2, h3", part) ? part : document);
+    }
+    if (held.text && isText(again) && again !== held.text) typeOn(again, held.text);
   }
   held = null;
 }
@@ -178,7 +214,9 @@ export function startLive(): void {
   document.addEventListener("htmx:afterRequest", ended);
   document.addEventListener("htmx:beforeSwap", keep);
   document.addEventListener("htmx:beforeSwap", hold);
+  document.addEventListener("htmx:afterRequest", answered);
   document.addEventListener("close", fetchKept, true);
+  document.addEventListener("input", fetchKept);
   document.addEventListener("htmx:afterSettle", giveFocus);
   // Heals what was lost: an event is a hint, the page's own question is the truth.
   window.setInterval(refreshAll, POLL_MS);

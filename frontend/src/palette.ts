@@ -120,7 +120,9 @@ function option(entry: Entry, place: number): HTMLLIElement {
   return item;
 }
 
+/** What is chosen stays so when the portal's answer joins it: Enter may be on its way. */
 function draw(found: Entry[], away = false): void {
+  const before = entries[chosen];
   entries = found;
   const list = one("#palette-list");
   if (!list) return;
@@ -136,7 +138,7 @@ function draw(found: Entry[], away = false): void {
   list.replaceChildren(...items);
   one(".g-palette__none")?.toggleAttribute("hidden", away || entries.length > 0);
   one(".g-palette__away")?.toggleAttribute("hidden", !away);
-  choose(0);
+  choose(before ? Math.max(entries.indexOf(before), 0) : 0);
 }
 
 function choose(place: number): void {

@@ -1,25 +1,30 @@
 """Jobs on a Slurm cluster: its list, submitting one, and one with what can be done to it."""
 
 import uuid
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 
 from frontend.forms.cluster_jobs import ClusterJobForm
+from frontend.forms.transfers import ROWS, filled_of, rows_in
 from frontend.frame import checked, done, draw_page, posted, refusals_on, refusals_shown
-from frontend.lists import Column, Filter, Listing, find, list_page
+from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, offered
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import cluster_jobs as shown
 from frontend.views.clusters import cluster_action, cluster_page, trail
 from gpuaas.clusters import services
+from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_job_people, cluster_jobs_of
 from gpuaas.clusters.models import Cluster, ClusterJob
-from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.states import ClusterJobState
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.jobs.selectors import credentials_for
+from gpuaas.staging.transfers import FILES
 from tenants.roles import Permission
 
+AGAIN = "again"  # names an earlier job in the address of the form
 VIEW, RUN = Permission.WORKSPACE_VIEW, Permission.WORKSPACE_ACCESS
 LIST = Listing(
     "cluster-jobs",
@@ -34,7 +39,11 @@ LIST = Listing(
         Column("created_by"),
         Column("note"),
     ),
-    filters=(find(), Filter("state", "State", "every state", ClusterJobState.choices)),
+    filters=(
+        find(),
+        Filter("state", "State", "every state", ClusterJobState.choices),
+        Filter("created_by", "Submitted by", "everybody"),
+    ),
     size=25,
 )
 
@@ -43,9 +52,13 @@ LIST = Listing(
 def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponseBase:
     def found(query: Any) -> Any:
         state = query.one_of("state", ClusterJobState.values)
-        return cluster_jobs_of(cluster=row, states=[state] if state else None, search=query["q"])
+        rows = cluster_jobs_of(cluster=row, states=[state] if state else None, search=query["q"])
+        return narrowed(rows, query, {"created_by": "created_by__username"})
 
-    listed = LIST.of(request, found, lambda rows: [shown.row_of(one, row) for one in rows])
+    people = cluster_job_people(cluster=row)
+    listed = LIST.of(
+        request, found, lambda rows: [shown.row_of(one, row) for one in rows], created_by=offered(people)
+    )
     why = shown.why_not(row, here)
     context = {
         "cluster": row,
@@ -60,18 +73,12 @@ def index(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpRespons
 @cluster_page(RUN)
 @checked
 def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
-    partitions = [
-        (one.name, f"{one.name}: {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib} GiB a node")
-        for one in services.partitions_of(row).values()
-    ]
-    form = ClusterJobForm(
-        posted(request), partitions=partitions, wrong=partial(services.cluster_job_wrong, cluster=row)
-    )
+    form = _form(request, here, row)
     if form.is_valid():
         with refusals_on(form, Invalid, Conflict):
-            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.cleaned_data)
+            made = services.cluster_job_submit(actor=here.actor, cluster=row, given=form.asked())
             return done(
-                request, f"{made.name} is handed to the cluster.", shown.url_of(row, "cluster_job", made.pk)
+                request, f"{made.name} is queued for the cluster.", shown.url_of(row, "cluster_job", made.pk)
             )
     context = {
         "cluster": row,
@@ -81,6 +88,34 @@ def new(request: HttpRequest, here: ProjectPlace, row: Cluster) -> HttpResponse:
         "crumbs": _trail(here, row, "New"),
     }
     return draw_page(request, "clusters/job_new.html", context)
+
+
+def _form(request: HttpRequest, here: ProjectPlace, row: Cluster) -> ClusterJobForm:
+    """For `more` rows of files what was sent is only shown."""
+    partitions = [(one.name, shown.partition_of(one)) for one in services.partitions_of(row).values()]
+    given, initial = posted(request), _earlier(request, row)
+    rows = rows_in(given or initial)
+    if given is not None and "more" in given:
+        rows = {way: count + ROWS for way, count in rows.items()}
+        initial, given = given.dict(), None
+    return ClusterJobForm(
+        given,
+        initial=initial,
+        partitions=partitions,
+        wrong=partial(services.cluster_job_wrong, cluster=row),
+        rows=rows,
+        credentials=list(credentials_for(**here.given).values_list("name", flat=True)),
+    )
+
+
+def _earlier(request: HttpRequest, row: Cluster) -> dict[str, Any]:
+    """What was ordered of the job that is to run again; nothing of one that is not there."""
+    with suppress(ValueError, NotFound):
+        job = cluster_job_get_of(cluster=row, job_id=uuid.UUID(request.GET.get(AGAIN, "")))
+        return {name: getattr(job, name) for name in ClusterJobForm.base_fields} | filled_of(
+            {name: getattr(job, name) for name in FILES}
+        )
+    return {}
 
 
 @cluster_page(VIEW)
@@ -97,6 +132,17 @@ def cancel(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: 
     return _draw(request, here, row, found)
 
 
+@cluster_action(RUN)
+def retry(request: HttpRequest, here: ProjectPlace, row: Cluster, cluster_job: uuid.UUID) -> HttpResponse:
+    found = cluster_job_get_of(cluster=row, job_id=cluster_job)
+    with refusals_shown(request, Conflict):
+        services.cluster_job_retry(actor=here.actor, job=found)
+        return done(
+            request, f"Moving the files of {found.name} again.", shown.url_of(row, "cluster_job", found.pk)
+        )
+    return _draw(request, here, row, found)
+
+
 def _trail(here: ProjectPlace, row: Cluster, last: str) -> tuple[Crumb, ...]:
     return trail(here, row, Crumb("Jobs", shown.url_of(row)), Crumb(last))
 
@@ -108,6 +154,10 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Cluster, job: ClusterJo
         "page": shown.page_of(job, here),
         "page_url": shown.url_of(row, "cluster_job", job.pk),
         "cluster_url": shown.url_of(row, "cluster"),
+        "again_url": ""
+        if shown.why_not(row, here)
+        else f"{shown.url_of(row, 'cluster_job_new')}?{AGAIN}={job.pk}",
+        "retry_url": shown.url_of(row, "cluster_job_retry", job.pk),
         "cancel_url": shown.url_of(row, "cluster_job_cancel", job.pk),
         "crumbs": _trail(here, row, job.name),
     }

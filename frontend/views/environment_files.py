@@ -2,21 +2,23 @@
 
 from typing import Any
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from frontend.forms.environments import FolderForm, UploadForm
-from frontend.frame import done, refusals_on, refusals_shown
+from frontend.forms import sentence_of
+from frontend.forms.environments import FolderForm, MoveForm, UploadForm
+from frontend.frame import Refusals, done, refusals_on, refusals_shown
 from frontend.lists import Column, Listing, find, list_page
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
 from frontend.presenters import held
 from frontend.views.environments import ACCESS, environment_action, environment_page, trail
-from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound, Permanent, Unavailable
 from gpuaas.core.streams import attached
-from gpuaas.environments.home import Path, path_read
+from gpuaas.environments.home import FILE_MOST, Entry, Path, path_read
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import files
 
@@ -41,12 +43,13 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
     shown = FILES.of(
         request,
         found.entries,
-        lambda rows: [{"entry": each, **_urls(row, f"{inside}{each.name}")} for each in rows],
+        lambda rows: [_row(row, f"{inside}{each.name}", each, number) for number, each in enumerate(rows, 1)],
         page_url=_url(row, "files"),
     )
     context = {
         "environment": row,
         "folder": found,
+        "most": FILE_MOST >> 20,
         "ways": [
             (part, _url(row, "files", str(Path(at.parts[:end])))) for end, part in enumerate(at.parts, 1)
         ],
@@ -67,48 +70,80 @@ show = environment_page(ACCESS)(_draw)
 @environment_page(ACCESS)
 def download(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = _path(request)
-    content = files.file_read(actor=here.actor, environment=row, path=path)
-    return attached(content, name=path_read(path).name)
+    name = path_read(path).name
+    return attached(request, lambda: files.file_read(actor=here.actor, environment=row, path=path), name=name)
 
 
 @environment_action(ACCESS)
 def upload(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
+    """One that is refused does not keep the others from it."""
     form = UploadForm(request.POST, request.FILES, auto_id="upload_%s")
-    if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, fields={"path": "file"}, default="file"):
-            file = form.cleaned_data["file"]
-            files.file_write(
-                actor=here.actor,
-                environment=row,
-                path=_inside(request, file.name),
-                content=file.read(),
-                overwrite=form.cleaned_data["overwrite"],
-            )
-            return done(request, f"{file.name} uploaded.", _url(row, "files", _path(request)))
-    return _draw(request, here, row, upload_form=form)
+    around = _url(row, "files", _path(request))
+    if not form.is_valid():
+        return _draw(request, here, row, upload_form=form)
+    sent, overwrite, names = form.cleaned_data["file"], form.cleaned_data["overwrite"], []
+    with _away(request):
+        for file in sent:
+            with _beside(form, file.name if len(sent) > 1 else ""):
+                path = _inside(request, file.name)
+                files.file_write(
+                    actor=here.actor, environment=row, path=path, read=file.read, overwrite=overwrite
+                )
+                names.append(file.name)
+    if names:
+        messages.success(request, f"{names[0] if len(names) == 1 else f'{len(names)} files'} uploaded.")
+    return _draw(request, here, row, upload_form=form) if form.errors else redirect(around)
+
+
+def _beside(form: UploadForm, name: str) -> Refusals:
+    """What is refused, with the name of its file."""
+
+    def tell(error: GpuaasError) -> None:
+        form.add_error("file", sentence_of(f"{error.message}: {name}" if name else error.message))
+
+    return Refusals(tell, Invalid, Conflict)
 
 
 @environment_action(ACCESS)
 def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     form = FolderForm(request.POST, auto_id="folder_%s")
+    around = _url(row, "files", _path(request))
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, fields={"path": "name"}, default="name"):
+        with _away(request), refusals_on(form, Invalid, Conflict, fields={"path": "name"}, default="name"):
             name = form.cleaned_data["name"]
             if "/" in name:
                 raise Invalid.field("path", "a name has no slash: make one folder in the other")
             files.folder_make(actor=here.actor, environment=row, path=_inside(request, name))
-            return done(request, f"Folder {name} created.", _url(row, "files", _path(request)))
-    return _draw(request, here, row, folder_form=form)
+            return done(request, f"Folder {name} created.", around)
+    return _draw(request, here, row, folder_form=form) if form.errors else redirect(around)
+
+
+@environment_action(ACCESS)
+def move(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    path, form = path_read(_path(request)), MoveForm(request.POST)
+    to = form.cleaned_data["to"] if form.is_valid() else ""
+    with _away(request), refusals_shown(request, Conflict, Invalid, NotFound):
+        files.file_move(actor=here.actor, environment=row, path=str(path), to=to)
+        return done(request, f"{path.name} is now {to}.", _around(row, path))
+    return redirect(_around(row, path))
 
 
 @environment_action(ACCESS)
 def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
     path = path_read(_path(request))
-    around = _url(row, "files", str(Path(path.parts[:-1])))
-    with refusals_shown(request, Conflict, NotFound):
+    with _away(request), refusals_shown(request, Conflict, NotFound):
         files.file_remove(actor=here.actor, environment=row, path=str(path))
-        return done(request, f"{path.name} removed.", around)
-    return redirect(around)
+        return done(request, f"{path.name} removed.", _around(row, path))
+    return redirect(_around(row, path))
+
+
+def _around(row: Environment, path: Path) -> str:
+    return _url(row, "files", str(Path(path.parts[:-1])))
+
+
+def _away(request: HttpRequest) -> Refusals:
+    """What the site does not do, in a message: one comes back to the folder, not to the home."""
+    return refusals_shown(request, Permanent, Unavailable)
 
 
 def _path(request: HttpRequest) -> str:
@@ -120,9 +155,11 @@ def _inside(request: HttpRequest, name: str) -> str:
     return f"{at}/{name}" if at else name
 
 
-def _urls(row: Environment, path: str) -> dict[str, str]:
-    names = {"folder_url": "files", "file_url": "file", "remove_url": "file_remove"}
-    return {key: _url(row, name, path) for key, name in names.items()}
+def _row(row: Environment, path: str, entry: Entry, number: int) -> dict[str, Any]:
+    names = {"folder_url": "files", "file_url": "file", "move_url": "file_move", "remove_url": "file_remove"}
+    urls = {key: _url(row, name, path) for key, name in names.items()}
+    form = MoveForm(initial={"to": path}, auto_id=f"move_{number}_%s")
+    return {"entry": entry, "move_form": form, "move_id": f"move-{number}", **urls}
 
 
 def _url(row: Environment, name: str, path: str = "") -> str:

@@ -8,7 +8,8 @@ from django.urls import reverse
 
 from frontend.components import Fact
 from frontend.forms.job_files import JobFileForm
-from frontend.forms.jobs import ROWS, JobForm, again, initial_of, rows_in
+from frontend.forms.jobs import JobForm, again, initial_of
+from frontend.forms.transfers import ROWS, rows_in
 from frontend.frame import (
     Refusals,
     checked,

@@ -18,7 +18,7 @@ from frontend.nav import Crumb
 from frontend.place import OrganizationPlace, organization_action, organization_page
 from frontend.presenters import money
 from frontend.views.usage import statement_context
-from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.errors import Conflict, Invalid, NotFound
 from gpuaas.core.rows import first_of
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.roles import OrganizationRole, Permission
@@ -53,10 +53,11 @@ def draw(request: HttpRequest, here: OrganizationPlace, **forms: Any) -> HttpRes
     rows = projects.annotate(running=Count("workspaces", filter=~gone))
     sums: dict[uuid.UUID, Any] = {}
     may_manage = Permission.ORGANIZATION_MANAGE in here.may
+    readable = ("user__username", "user__email") if may_manage else ("user__username",)
     month = money.month_shown(month_of(here.now), now=here.now)
     people = PEOPLE.of(
         request,
-        lambda query: named(organization_members(**here.given), query["q"], "user__username"),
+        lambda query: named(organization_members(**here.given), query["q"], *readable),
         without=() if may_manage else {"actions"},
     )
     context: dict[str, Any] = {
@@ -105,7 +106,7 @@ def project_new(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBa
 def member_set(request: HttpRequest, here: OrganizationPlace) -> HttpResponseBase:
     form = OrganizationMemberForm(sent(request), auto_id="member_%s")
     if form.is_valid():
-        with refusals_on(form, Invalid, NotFound, default="user"):
+        with refusals_on(form, Invalid, NotFound, Conflict, default="user"):
             user = user_find(actor=here.actor, text=form.cleaned_data["user"])
             role = form.cleaned_data["role"]
             organization_member_set(**here.given, user=user, role=role)

@@ -13,6 +13,7 @@ from gpuaas.core.conditions import Stored, conditions_read
 from gpuaas.core.errors import UNKNOWN
 
 BIGGEST = 2**31 - 1
+EMAILS = "emails"
 
 
 class Whole(serializers.IntegerField):
@@ -119,6 +120,15 @@ class Output(serializers.Serializer[Any]):
         extend_schema_serializer(component_name=cls.__name__.removesuffix("Output"))(cls)
 
 
+class MovedOutput(Output):
+    """Of a transfer of files, how far it is."""
+
+    files = serializers.IntegerField(help_text="That were copied in the newest attempt.")
+    total_files = serializers.IntegerField(help_text="That it has to copy, as far as it knows.")
+    bytes = serializers.IntegerField()
+    total_bytes = serializers.IntegerField()
+
+
 class QueryWhole(serializers.IntegerField):
     """Plain digits in a query string; Python's `int()` would also accept `1_0` and digits of any script."""
 
@@ -152,6 +162,16 @@ class PageQuery(Input):
 
 class NoQuery(Input):
     """For addresses that take no query parameters."""
+
+
+class Email(serializers.CharField):
+    """Of a member; empty unless the context of the answer says that the reader may see it."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(help_text="Empty for readers who do not manage the members.", **kwargs)
+
+    def to_representation(self, value: Any) -> str:
+        return super().to_representation(value) if self.context.get(EMAILS) else ""
 
 
 @extend_schema_field({"type": "string", "format": "decimal", "example": "2.40"})

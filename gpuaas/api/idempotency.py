@@ -19,6 +19,7 @@ from rest_framework.response import Response
 from gpuaas.api.models import IdempotencyKey
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid
+from gpuaas.core.rows import one_or_none
 from tenants.models import ApiToken
 
 HEADER = "Idempotency-Key"
@@ -142,7 +143,7 @@ def _take(request: Request, key: str, *, secret: bool) -> tuple[IdempotencyKey, 
             cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
     except OperationalError as error:
         raise InProgress(UNDER_WAY) from error
-    row = IdempotencyKey.objects.filter(caller=caller, key=key).first()
+    row = one_or_none(IdempotencyKey.objects.filter(caller=caller, key=key))
     if row is None:
         raise InProgress(UNDER_WAY)
     return row, row.pk == fresh.pk

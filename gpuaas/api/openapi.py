@@ -16,6 +16,7 @@ settings.SPECTACULAR_SETTINGS.setdefault(
         "OrganizationRole": "tenants.roles.OrganizationRole",
         "WorkspaceState": "gpuaas.workspaces.states.WorkspaceState",
         "ClusterState": "gpuaas.clusters.states.ClusterState",
+        "ClusterJobState": "gpuaas.clusters.states.ClusterJobState",
         "TemplateState": "gpuaas.clusters.states.TemplateState",
         "ClusterKind": "gpuaas.clusters.states.CLUSTER_KINDS",
         "Change": "gpuaas.clusters.states.CHANGE_KINDS",

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 from gpuaas.api import throttle
 from gpuaas.api.authentication import BrowserAuthentication, TokenAuthentication
 from gpuaas.api.errors import TooLarge
-from gpuaas.api.fields import Input, NoQuery, Output
+from gpuaas.api.fields import EMAILS, Input, NoQuery, Output
 from gpuaas.api.pagination import Cursor
 from gpuaas.api.parsers import StrictJSONParser
 from gpuaas.api.schema import QUERY
@@ -123,6 +123,11 @@ class ProjectView(ApiView):
 
     def sees_prices(self, project: Project) -> bool:
         return Permission.BILLING_VIEW in self.actor.on_project(project.pk, project.organization_id)
+
+    def seeing(self, project: Project) -> dict[str, bool]:
+        """The context of answers with members: their addresses are for those who manage them, as on the pages."""
+        held = self.actor.on_project(project.pk, project.organization_id)
+        return {EMAILS: Permission.PROJECT_MANAGE in held}
 
 
 class PlatformView(ApiView):

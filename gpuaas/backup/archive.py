@@ -4,13 +4,14 @@ It is written under a name of its own (`.….partial`) and renamed when all of i
 whole. Every file is readable by its owner alone.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -27,6 +28,9 @@ DATABASE, KEYS, MANIFEST, MANIFEST_SUM = (
     "manifest.json.sha256",
 )
 NAME = re.compile(r"gpuaas-\d{8}T\d{6}\.\d{3}Z")
+# what is left of archives that never had their name, that are being deleted, and that were wrong when they were read again
+LEFT = re.compile(rf"\.(\d+-[0-9a-f]{{8}}|{NAME.pattern}){re.escape(PARTIAL)}")
+WRONG = re.compile(rf"\.{NAME.pattern}\.wrong")
 
 
 @dataclass(frozen=True)
@@ -61,16 +65,46 @@ def private_file(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def archive_begin(folder: Path) -> Iterator[Path]:
-    """A private folder to write to, removed unless `archive_finish` gave it its name."""
+    """A private folder to write to, removed unless `archive_finish` gave it its name; what killed processes have left is removed
+    before."""
     work = folder / f".{os.getpid()}-{os.urandom(4).hex()}{PARTIAL}"
+    with ExitStack() as held:
+        try:
+            with _locked(folder):  # nobody takes it for what was left before it is locked itself
+                remains_delete(folder)
+                work.mkdir(mode=0o700)
+                held.enter_context(_locked(work))
+        except OSError as error:
+            raise Permanent(f"cannot write to {folder}: {error.strerror}") from error
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def remains_delete(folder: Path) -> None:
+    """Of archives that were wrong the newest stays, to be looked at."""
+    for path in sorted(path for path in folder.iterdir() if WRONG.fullmatch(path.name))[:-1]:
+        shutil.rmtree(path, ignore_errors=True)
+    for path in [path for path in folder.iterdir() if LEFT.fullmatch(path.name)]:
+        with _locked(path, wait=False) as is_left:
+            if is_left:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Whether no other process has it now. The lock ends with the process; a disk that knows none lets nobody have it."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        work.mkdir(mode=0o700)
-    except OSError as error:
-        raise Permanent(f"cannot write to {folder}: {error.strerror}") from error
-    try:
-        yield work
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        os.close(handle)
 
 
 def archive_finish(work: Path, manifest: Manifest) -> tuple[Path, str]:
@@ -96,14 +130,24 @@ def archives_delete(folder: Path, *, keep: int) -> list[Path]:
     What is deleted loses its name first, so that no half of it has one. Raises OSError."""
     found = sorted(path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
     old = found[: len(found) - keep] if keep < len(found) else []
-    for path in old:
-        going = path.rename(folder / f".{path.name}{PARTIAL}")
-        shutil.rmtree(going)
+    with _locked(folder):
+        for path in old:
+            going = path.rename(folder / f".{path.name}{PARTIAL}")
+            shutil.rmtree(going)
     return old
 
 
 def archive_read(path: Path) -> Manifest:
     """Its manifest, after every byte of the archive was compared with its sum. Raises Permanent."""
+    manifest = manifest_read(path)
+    for name, sum_ in manifest.files.items():
+        if file_sum(path / name) != sum_:
+            raise _damaged(path / name)
+    return manifest
+
+
+def manifest_read(path: Path) -> Manifest:
+    """Raises Permanent."""
     try:
         content = (path / MANIFEST).read_bytes()
         recorded = (path / MANIFEST_SUM).read_text(encoding="utf-8", errors="replace")
@@ -116,11 +160,7 @@ def archive_read(path: Path) -> Manifest:
     document: dict[str, Any] = json.loads(content)
     if document["format"] > FORMAT:
         raise Permanent(f"the archive was made by a newer portal ({document['portal']})")
-    manifest = Manifest(**document)
-    for name, sum_ in manifest.files.items():
-        if file_sum(path / name) != sum_:
-            raise _damaged(path / name)
-    return manifest
+    return Manifest(**document)
 
 
 def size_of(path: Path) -> int:

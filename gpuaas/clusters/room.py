@@ -6,6 +6,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.services.changes import scale_preview
 from gpuaas.core.errors import Invalid
+from gpuaas.core.rows import one_or_none
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ def room_after(*, cluster: Cluster, pool: ClusterPool, maximum: int, after: str)
     template's."""
     room = room_of(cluster=cluster, pool=pool, maximum=maximum)
     held = max(pool.count, pool.confirmed)
-    first = cluster.pools.select_related("policy").filter(name=after).first() if after else None
+    first = one_or_none(cluster.pools.select_related("policy").filter(name=after)) if after else None
     if first is None or room.most <= held:
         return room
     policy = getattr(first, "policy", None)

@@ -26,11 +26,11 @@ from gpuaas.clusters.models import (
     TemplateVersion,
 )
 from gpuaas.clusters.releases import STEP_MAX, release_order
-from gpuaas.clusters.states import LIVE, ClusterState, TemplateState
+from gpuaas.clusters.states import JOB_OPEN, LIVE, ClusterState, TemplateState
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, NotFound
 from gpuaas.core.percentiles import Percentile
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of
 from gpuaas.lifecycle.grants import grantee_of
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.selectors import seen_by
@@ -260,18 +260,26 @@ def grants_lost() -> QuerySet[ClusterGrant]:
     return rows.filter(revoke_asked_at=None, revoked_at=None, expires_at__gt=now())
 
 
-def _lets_in(project: str) -> Q:
-    """Whether the row's `user` may have credentials in the project to which its path `project` leads."""
+def cluster_jobs_lost(*, cluster: Cluster) -> frozenset[uuid.UUID]:
+    """Those that have not ended, of people who may not enter any more."""
+    lets_in = _lets_in("cluster__project", "created_by")
+    rows = ClusterJob.objects.filter(cluster=cluster, state__in=JOB_OPEN).exclude(lets_in)
+    return frozenset(rows.values_list("pk", flat=True))
+
+
+def _lets_in(project: str, user: str = "user") -> Q:
+    """Whether the person to whom the row's path `user` leads may have credentials in the project to which `project` does."""
     of_project = ProjectMembership.objects.filter(
-        project=OuterRef(project), user=OuterRef("user"), role__in=ENTER_PROJECT
+        project=OuterRef(project), user=OuterRef(user), role__in=ENTER_PROJECT
     )
     of_organization = OrganizationMembership.objects.filter(
         organization=OuterRef(f"{project}__organization"),
-        user=OuterRef("user"),
+        user=OuterRef(user),
         role__in=roles_with(ORGANIZATION_PERMISSIONS, Permission.WORKSPACE_ACCESS),
     )
-    platform = Q(user__platform_role__in=roles_with(PLATFORM_PERMISSIONS, Permission.WORKSPACE_ACCESS))
-    return Q(user__is_active=True) & (platform | Exists(of_project) | Exists(of_organization))
+    able = roles_with(PLATFORM_PERMISSIONS, Permission.WORKSPACE_ACCESS)
+    platform = Q(**{f"{user}__platform_role__in": able})
+    return Q(**{f"{user}__is_active": True}) & (platform | Exists(of_project) | Exists(of_organization))
 
 
 def logins_of(*, project_id: uuid.UUID) -> QuerySet[ClusterLogin]:
@@ -374,22 +382,3 @@ def decisions_of(*, cluster: Cluster, pool: str = "", outcome: str = "") -> Quer
     if pool:
         rows = rows.filter(pool=pool)
     return rows.filter(outcome=outcome) if outcome else rows
-
-
-# -- jobs -------------------------------------------------------------------------------------------------------------
-
-
-def cluster_jobs_of(
-    *, cluster: Cluster, states: Iterable[str] | None = None, search: str = ""
-) -> QuerySet[ClusterJob]:
-    """The newest first; the caller has found the cluster for an actor."""
-    rows = ClusterJob.objects.filter(cluster=cluster).select_related("created_by", "login").order_by("-pk")
-    if states is not None:
-        rows = rows.filter(state__in=list(states))
-    return searched(rows, search) if search else rows
-
-
-def cluster_job_get_of(*, cluster: Cluster, job_id: uuid.UUID) -> ClusterJob:
-    row = first_of(cluster_jobs_of(cluster=cluster).filter(pk=job_id), "job")
-    row.cluster = cluster
-    return row

@@ -17,6 +17,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue
 from gpuaas.clusters.selectors import definition_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core.crypto import decrypt_json, encrypt_json
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers import base
 from quotas.amounts import amounts_of
 
@@ -94,7 +95,7 @@ def spec_whole(cluster: Cluster) -> base.ClusterSpec:
 
 def queue_of(cluster: Cluster) -> base.QueueReport | None:
     """Its head's latest report."""
-    row = ClusterQueue.objects.filter(cluster=cluster).first()
+    row = one_or_none(ClusterQueue.objects.filter(cluster=cluster))
     if row is None:
         return None
     return base.QueueReport(

@@ -7,8 +7,9 @@ from django.db import models
 from gpuaas.core.looks import Tone
 from gpuaas.core.statemachine import Look
 from gpuaas.lifecycle.allowed import Allowed, Verb, once_ready, while_asleep
-from gpuaas.lifecycle.states import life_allowed, life_changing, life_machine
+from gpuaas.lifecycle.states import life_allowed, life_changing, life_look, life_machine
 from gpuaas.providers.base import Change
+from gpuaas.staging.transfers import Way
 
 
 class ClusterState(models.TextChoices):
@@ -68,18 +69,25 @@ def change_of(kind: str) -> Change:
 
 
 class ClusterJobState(models.TextChoices):
-    """Of a job on a Slurm cluster. QUEUED: its head has not confirmed yet that Slurm has it."""
+    """Of a job on a Slurm cluster. QUEUED: its head has not confirmed yet that Slurm has it. STAGING_IN, STAGING_OUT: its files are
+    moved, by a job of Slurm's without GPUs."""
 
+    STAGING_IN = "staging_in", "Staging in"
     QUEUED = "queued", "Queued"
     PENDING = "pending", "Pending"
     RUNNING = "running", "Running"
+    STAGING_OUT = "staging_out", "Staging out"
     SUCCEEDED = "succeeded", "Succeeded"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
 
 
-JOB_OPEN = frozenset({ClusterJobState.QUEUED, ClusterJobState.PENDING, ClusterJobState.RUNNING})
+JOB_STAGING = {Way.IN: ClusterJobState.STAGING_IN, Way.OUT: ClusterJobState.STAGING_OUT}
+JOB_OPEN = frozenset(
+    {ClusterJobState.QUEUED, ClusterJobState.PENDING, ClusterJobState.RUNNING, *JOB_STAGING.values()}
+)
 JOB_LOOKS: dict[str, Look] = {
+    **{state: life_look(state) for state in JOB_STAGING.values()},
     ClusterJobState.QUEUED: Look("Queued", Tone.WAIT, "clock"),
     ClusterJobState.PENDING: Look("Pending", Tone.WAIT, "clock"),
     ClusterJobState.RUNNING: Look("Running", Tone.BUSY, "loader"),

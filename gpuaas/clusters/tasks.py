@@ -11,8 +11,11 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.reconcile.imports import parameters_import
 from gpuaas.clusters.reconcile.policies import samples_prune
 from gpuaas.clusters.reconcile.warm import warm_keep
-from gpuaas.clusters.services import jobs_carry_out, revocations_carry_out
+from gpuaas.clusters.services import jobs_carry_out, jobs_due, revocations_carry_out, revocations_due
 from gpuaas.core import claims, clock
+from gpuaas.core.queue import poke
+
+JOBS_SECONDS = 5  # between two of a cluster: what has not begun then is not needed any more
 
 
 @shared_task(name="clusters.reconcile", base=SiteTask, site_by="clusters")
@@ -44,12 +47,29 @@ def samples() -> int:
 
 @shared_task(name="clusters.revoke")
 def revoke() -> int:
-    return revocations_carry_out()
+    """One task for each cluster, so that a site that does not answer keeps no other from its revocations."""
+    due = revocations_due()
+    for cluster_id in due:
+        poke("clusters.revoke_at", str(cluster_id))
+    return len(due)
+
+
+@shared_task(name="clusters.revoke_at", base=SiteTask, site_by="clusters")
+def revoke_at(cluster_id: str) -> int:
+    return revocations_carry_out(cluster_id=uuid.UUID(cluster_id))
 
 
 @shared_task(name="clusters.jobs")
 def jobs() -> int:
-    return jobs_carry_out()
+    due = jobs_due()
+    for pk in due:
+        poke("clusters.jobs_of", str(pk), expires=JOBS_SECONDS)
+    return len(due)
+
+
+@shared_task(name="clusters.jobs_of", base=SiteTask, site_by="clusters")
+def jobs_of(cluster_id: str) -> bool:
+    return jobs_carry_out(uuid.UUID(cluster_id))
 
 
 @shared_task(name="clusters.warm")

@@ -16,13 +16,14 @@ from typing import Any, TypeVar
 import structlog
 from django.db import models, transaction
 from django.db.models import Case, F, Q, Value, When, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import Random, RowNumber
 
 from gpuaas.core import clock, pulse
 from gpuaas.core.backoff import CAP_SECONDS, delay
 from gpuaas.core.errors import Conflict, GpuaasError, Permanent, Unavailable
 from gpuaas.core.outside import outside_transaction
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import one_or_none
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +58,7 @@ def claim(model: type[RowT], pk: Any, *, now: datetime, seconds: int) -> RowT | 
     rows: models.QuerySet[RowT] = model._default_manager.filter(free, pk=pk)
     if rows.update(claim_token=token, claim_until=pulse.claim_end(now=now, limit=limit)) != 1:
         return None
-    return model._default_manager.filter(pk=pk, claim_token=token).first()
+    return one_or_none(model._default_manager.filter(pk=pk, claim_token=token))
 
 
 def claimed(
@@ -122,11 +123,16 @@ def due_ids(model: type[Claimable], *, now: datetime, limit: int) -> list[Any]:
 def due_in_turn(model: type[Claimable], *, by: str, now: datetime, limit: int) -> list[Any]:
     """The same without a lock, the oldest of each site before the second of any: else one site that does not answer, with more due
     rows than a sweep takes, would keep all others from it. by: the field that leads to the site."""
-    turn = Window(RowNumber(), partition_by=[F(by)], order_by="due_at")
     rows = model._default_manager.filter(
         Q(claim_until__isnull=True) | Q(claim_until__lte=now), due_at__lte=now
     )
-    return list(rows.annotate(turn=turn).order_by("turn", "due_at").values_list("pk", flat=True)[:limit])
+    return in_turn(rows, by=by, first="due_at", limit=limit)
+
+
+def in_turn(rows: models.QuerySet[Any], *, by: str, first: str | Random, limit: int) -> list[Any]:
+    """Keys of the first row of each site, then of the second of each. first: what orders the rows of a site."""
+    turn = Window(RowNumber(), partition_by=[F(by)], order_by=first)
+    return list(rows.annotate(turn=turn).order_by("turn", first).values_list("pk", flat=True)[:limit])
 
 
 def due_poke(model: type[Claimable], task: str, *, by: str = "", limit: int = SWEEP_LIMIT) -> int:

@@ -116,7 +116,7 @@ class TooManyTries(GpuaasError):
 
 
 class TooManyDownloads(GpuaasError):
-    """Each holds a connection to the database for as long as its client reads."""
+    """Each holds a connection to the database, or a file in memory, for as long as its client reads."""
 
     code = "throttled"
     status = 429

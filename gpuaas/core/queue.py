@@ -18,11 +18,11 @@ log = structlog.get_logger(__name__)
 REQUEST_ID = "request_id"  # of the web request that a task goes back to, for its logs
 
 
-def poke(task: str, *ids: str) -> None:
-    """Sends `task` with `ids` after the current transaction is committed (at once if there is none)."""
+def poke(task: str, *ids: str, **options: Any) -> None:
+    """Sends `task` with `ids` after the current transaction is committed (at once if there is none). options: as of `send`."""
     if not getattr(settings, "QUEUE_ENABLED", True):
         return
-    transaction.on_commit(lambda: send(task, ids))
+    transaction.on_commit(lambda: send(task, ids, **options))
 
 
 def send(task: str, ids: Sequence[str], **options: Any) -> None:

@@ -6,15 +6,12 @@ part in memory. When the client leaves, the iterator is closed in that same thre
 connection.
 
 A download holds its connection for as long as its client reads, so there are never more than half as many as the
-process has connections, and few of one caller. Whatever else is sent to a slow client holds none.
+process has connections, and few of one caller. Whatever else is sent to a slow client holds none; a file that is sent
+whole stays in memory meanwhile, so there are few of those, too.
 """
 
-import threading
-import weakref
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import islice
-from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
@@ -25,9 +22,12 @@ from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
 from gpuaas.core.errors import TooManyDownloads
+from gpuaas.core.places import Limit, Place, Places
 
 ROWS = 2000
 AT_ONCE = 2  # of one caller
+WHOLE = 8  # files that are in memory until their clients have read them
+MANY = "too many downloads are under way; start this one again in a moment"
 
 
 class StreamMiddleware:
@@ -47,67 +47,72 @@ class StreamMiddleware:
         return response
 
 
-class Places:
-    """Of downloads that are under way, each with the caller whose it is."""
-
-    def __init__(self) -> None:
-        self._taken: Counter[str] = Counter()
-        # a forgotten answer leaves whenever Python finds it, also while another is taken
-        self._lock = threading.RLock()
-
-    def take(self, caller: str) -> None:
-        """Raises TooManyDownloads where the caller or the process has as many as it may."""
-        with self._lock:
-            if self._taken[caller] >= AT_ONCE:
-                raise TooManyDownloads(
-                    f"you have {AT_ONCE} downloads under way; start this one when one has ended"
-                )
-            if self._taken.total() >= max(1, settings.DATABASE_POOL["max_size"] // 2):
-                raise TooManyDownloads("too many downloads are under way; start this one again in a moment")
-            self._taken[caller] += 1
-
-    def leave(self, caller: str) -> None:
-        with self._lock:
-            self._taken[caller] -= 1
-            self._taken += Counter()  # forgets who has none
+_streamed, _attached = Places(TooManyDownloads), Places(TooManyDownloads)
 
 
-_places = Places()
+def download_place(caller: str) -> Place:
+    """Raises TooManyDownloads where the caller or the process has as many as it may."""
+    most = max(1, settings.DATABASE_POOL["max_size"] // 2)
+    return _streamed.take(_of_one(caller), Limit("all", most, MANY))
 
 
-class Download(StreamingHttpResponse):
-    """Holds a place until it is closed, or forgotten by a server whose client left before the first byte."""
+def _of_one(caller: str) -> Limit:
+    words = f"you have {AT_ONCE} downloads under way; start this one when one has ended"
+    return Limit(("caller", caller), AT_ONCE, words)
 
-    def __init__(self, content: Any, *, caller: str, **given: Any) -> None:
-        _places.take(caller)
-        self._leave = weakref.finalize(self, _places.leave, caller)
-        super().__init__(content, **given)
+
+class _Placed(HttpResponseBase):
+    """Holds a place until it is closed."""
+
+    place: Place
 
     def close(self) -> None:
         super().close()
-        self._leave()
+        self.place.leave()
+
+
+class Download(_Placed, StreamingHttpResponse):
+    pass
+
+
+class Attached(_Placed, HttpResponse):
+    pass
 
 
 def streamed(
     request: HttpRequest, parts: Iterator[bytes], *, content_type: str, name: str
 ) -> StreamingHttpResponse:
     """A streamed download. Raises TooManyDownloads, under ASGI."""
+    response: StreamingHttpResponse
     if isinstance(request, ASGIRequest):
-        caller = str(getattr(getattr(request, "user", None), "pk", ""))
-        response: StreamingHttpResponse = Download(in_parts(parts), caller=caller, content_type=content_type)
+        place = download_place(_caller(request))
+        response = download = Download(in_parts(parts), content_type=content_type)
+        download.place = place
     else:
         response = StreamingHttpResponse(parts, content_type=content_type)
     response["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
-def attached(content: bytes, *, name: str) -> HttpResponse:
-    """A file that somebody else made: saved, and never shown, so that nothing in it runs as a page of the portal."""
+def _caller(request: HttpRequest) -> str:
+    return str(getattr(getattr(request, "user", None), "pk", ""))
+
+
+def attached(request: HttpRequest, read: Callable[[], bytes], *, name: str) -> HttpResponse:
+    """A file that somebody else made: saved, and never shown, so that nothing in it runs as a page of the portal. It is read
+    once there is a place for it in memory. Raises TooManyDownloads."""
     plain = "".join(each if each.isprintable() else "_" for each in name)
     headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'"}
     if disposition := content_disposition_header(as_attachment=True, filename=plain):
         headers["Content-Disposition"] = disposition
-    return HttpResponse(content, content_type="application/octet-stream", headers=headers)
+    place = _attached.take(_of_one(_caller(request)), Limit("all", WHOLE, MANY))
+    try:
+        response = Attached(read(), content_type="application/octet-stream", headers=headers)
+    except BaseException:
+        place.leave()
+        raise
+    response.place = place
+    return response
 
 
 def csv_streamed(request: HttpRequest, rows: Iterator[str], *, name: str) -> StreamingHttpResponse:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
-from gpuaas.providers.base import FileEnd, FileVerb
+from gpuaas.providers.base import FileEnd, FileOver, FileVerb
 
 PATH_MOST, NAME_MOST = 1024, 255  # bytes
 FILE_MOST: Final = 1 << 24
@@ -20,11 +20,13 @@ ENTRIES_MOST, LISTED_MOST = 1000, 1 << 18  # entries; bytes of what is said abou
 # $1: home, $2: verb, $3: folder, $4: name. The dot keeps new lines at the end of a name, which a shell would cut off
 START: Final = f"""export LC_ALL=C; cd -P -- "$1" 2>/dev/null || exit {FileEnd.MISSING}
 root=$(pwd -P; echo .); root=${{root%??}}
-if [ ! -d "./$3" ]; then [ -e "./$3" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
-cd -P -- "./$3" 2>/dev/null || exit {FileEnd.DENIED}
+enter() {{
+if [ ! -d "./$1" ]; then [ -e "./$1" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
+cd -P -- "./$1" 2>/dev/null || exit {FileEnd.DENIED}
 here=$(pwd -P; echo .); here=${{here%??}}
 case "$here/" in "${{root%/}}/"*) ;; *) exit {FileEnd.OUTSIDE};; esac
-it="./$4"
+}}
+enter "$3"; it="./$4"
 """
 # no name has a slash, so the one in front of each record begins no line of a name; L: what a link leads to
 LOOK: Final = "%f %s %Y %n"
@@ -43,20 +45,25 @@ fi
 [ -r "$it" ] || exit {FileEnd.DENIED}
 [ "$(stat -L -c %s -- "$it")" -le "$5" ] || exit {FileEnd.LARGE}
 cat -- "$it"; exit""",
-    # $5: bytes that are sent, $6: another name until all of them are there, $7: not empty where a file may be replaced.
-    # `head` needs no end of its input, which a program does not learn of before Kubernetes 1.30
-    FileVerb.WRITE: f"""look() {{
+    # $5: bytes that are sent, $6: another name until all of them are there, $7: a FileOver.
+    # `head` needs no end of its input, which a program does not learn of before Kubernetes 1.30. A new name is taken by what fails
+    # where it is taken: `ln`, or noclobber on file systems without hard links
+    FileVerb.WRITE: f"""over=$7
+look() {{
 [ ! -L "$it" ] || exit {FileEnd.LINK}
-[ -e "$it" ] || return 0
+if [ ! -e "$it" ]; then [ "$over" != {FileOver.FILE} ] || exit {FileEnd.ODD_NAME}; return 0; fi
 [ -f "$it" ] || exit {FileEnd.NO_FILE}
-[ -n "$1" ] || exit {FileEnd.THERE}
+[ "$over" != {FileOver.NOTHING} ] || exit {FileEnd.THERE}
 }}
-look "$7"
+look
 part="./$6"; trap 'rm -f -- "$part"' EXIT; trap 'exit 1' HUP INT TERM PIPE
 set -C; head -c "$5" > "$part" || exit 1
 [ "$(stat -c %s -- "$part")" = "$5" ] || exit {FileEnd.SHORT}
-look "$7"
-if [ -f "$it" ]; then chmod "$(stat -c %a -- "$it")" "$part" || exit 1; fi
+look
+if [ -f "$it" ]; then chmod "$(stat -c %a -- "$it")" "$part" || exit 1
+else ln -T -- "$part" "$it" 2>/dev/null && exit
+look; [ -f "$it" ] || (: > "$it") || {{ look; exit 1; }}
+fi
 mv -f -- "$part" "$it"; exit""",
     FileVerb.FOLDER: f"""if [ -e "$it" ] || [ -L "$it" ]; then exit {FileEnd.THERE}; fi
 mkdir -- "$it"; exit""",
@@ -66,7 +73,19 @@ rmdir -- "$it"; exit
 fi
 if [ -e "$it" ] || [ -L "$it" ]; then rm -f -- "$it"; exit; fi
 exit {FileEnd.MISSING}""",
+    # $5: the folder to which it is moved, $6: its name there, which is taken as that of an upload
+    FileVerb.MOVE: f"""there() {{ [ -e "$1" ] || [ -L "$1" ]; }}
+there "$it" || exit {FileEnd.MISSING}
+it="${{here%/}}/$4"; cd -P -- "$root" || exit 1
+enter "$5"; to="./$6"
+there "$to" && exit {FileEnd.THERE}
+if [ -f "$it" ] && [ ! -L "$it" ] && ln -T -- "$it" "$to" 2>/dev/null; then rm -f -- "$it"; exit; fi
+there "$to" && exit {FileEnd.THERE}
+mv -n -- "$it" "$to" || exit 1
+there "$it" && exit {FileEnd.THERE}
+exit 0""",
 }
+NEW_NAME: Final = "a new name has no control characters, and no spaces around it"
 SAYS: Final[dict[int, tuple[type[GpuaasError], str]]] = {
     FileEnd.MISSING: (NotFound, "there is no such file or folder"),
     FileEnd.OUTSIDE: (Conflict, "a link leads out of the home: use SSH for what is there"),
@@ -78,12 +97,14 @@ SAYS: Final[dict[int, tuple[type[GpuaasError], str]]] = {
     FileEnd.SHORT: (Conflict, "it did not arrive whole, so nothing was changed: try again"),
     FileEnd.LINK: (Conflict, "it is a link: replace what it leads to, or remove it first"),
     FileEnd.DENIED: (Conflict, "the account of the environment may not do that there"),
+    FileEnd.ODD_NAME: (Invalid, NEW_NAME),
 }
 SAID: Final = (
     (re.compile(b"(?i)no space left|quota exceeded"), "the home has no room left"),
     (re.compile(b"(?i)permission denied|not permitted|read-only"), SAYS[FileEnd.DENIED][1]),
 )
-RECORD: Final = re.compile(rb"/(L?) ([0-9a-f]+) (\d+) (-?\d+) \./([^/]+)\n(?=/|\Z)")
+# as many digits as a number of 32 or 64 bits has: a container may say anything
+RECORD: Final = re.compile(rb"/(L?) ([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,19}) \./([^/]+)\n(?=/|\Z)")
 # a link whose end is not known, or is none
 FOLDER, FILE, LINK, OTHER = "folder", "file", "link", "other"
 KINDS: Final = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
@@ -103,6 +124,11 @@ class Entry:
     @property
     def is_folder(self) -> bool:
         return self.kind == FOLDER
+
+    @property
+    def is_large(self) -> bool:
+        """So that the portal does not send it."""
+        return self.kind == FILE and self.size > FILE_MOST
 
 
 @dataclass(frozen=True)
@@ -128,31 +154,36 @@ class Path:
     def folder(self) -> str:
         return "/".join(self.parts[:-1]) or "."
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether something new may have its name."""
+        return self.name.isprintable() and self.name.strip() == self.name
+
     def __str__(self) -> str:
         return "/".join(self.parts)
 
 
-def path_read(text: str) -> Path:
-    """ "" is the home itself. Raises Invalid at `path`."""
+def path_read(text: str, *, at: str = "path") -> Path:
+    """ "" is the home itself. Raises Invalid at that field."""
     if "\0" in text or not _is_utf8(text):
-        raise Invalid.field("path", "a path is text without null characters")
+        raise Invalid.field(at, "a path is text without null characters")
     if text.startswith("/"):
-        raise Invalid.field("path", "a path begins in the home, without a slash")
+        raise Invalid.field(at, "a path begins in the home, without a slash")
     parts = tuple(text.removesuffix("/").split("/")) if text else ()
     if any(part in {"", ".", ".."} for part in parts):
-        raise Invalid.field("path", "a path has no empty names, and neither . nor ..")
+        raise Invalid.field(at, "a path has no empty names, and neither . nor ..")
     if len(text.encode()) > PATH_MOST or any(len(part.encode()) > NAME_MOST for part in parts):
-        raise Invalid.field("path", f"a name has at most {NAME_MOST} bytes, a path {PATH_MOST}")
+        raise Invalid.field(at, f"a name has at most {NAME_MOST} bytes, a path {PATH_MOST}")
     return Path(parts)
 
 
-def file_path_read(text: str, *, new: bool = False) -> Path:
-    """Of something in the home. new: it is about to be made, so that its name is one that can be read."""
-    found = path_read(text)
+def file_path_read(text: str, *, at: str = "path", new: bool = False) -> Path:
+    """Of something in the home. new: it is about to be made."""
+    found = path_read(text, at=at)
     if not found.parts:
-        raise Invalid.field("path", "name something in the home")
-    if new and not (found.name.isprintable() and found.name.strip() == found.name):
-        raise Invalid.field("path", "a new name has no control characters, and no spaces around it")
+        raise Invalid.field(at, "name something in the home")
+    if new and not found.is_plain:
+        raise Invalid.field(at, NEW_NAME)
     return found
 
 

@@ -6,9 +6,10 @@ from django.db.models import Q
 from gpuaas.catalog.models import Site
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Priority, Way
+from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Priority
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 

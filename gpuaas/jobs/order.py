@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.states import Priority, Way
-from gpuaas.jobs.transfers import transfers_read
+from gpuaas.jobs.states import Priority
 from gpuaas.providers.base import devices_refusal
+from gpuaas.staging.transfers import Way, transfers_read
 from gpuaas.workspaces.room import size_check
 
 USUAL: Final[dict[str, Any]] = {

@@ -23,13 +23,14 @@ from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
 from gpuaas.jobs.staging import Moved
-from gpuaas.jobs.states import STAGING, JobState, Way
+from gpuaas.jobs.states import STAGING, JobState
 from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import CleanUp, Finish, Rest
 from gpuaas.lifecycle.inside import Look
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.providers.base import DEADLINE, Change, JobPhase, ObservedJob
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.room import room_of
 from tenants.actors import SYSTEM
 

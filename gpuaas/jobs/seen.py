@@ -7,8 +7,10 @@ from typing import Any
 from gpuaas.core.ranges import ranges_read
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import transfers_of
-from gpuaas.jobs.states import TaskState, Way
+from gpuaas.jobs.states import TaskState
 from gpuaas.providers.base import ObservedJob
+from gpuaas.staging import rclone
+from gpuaas.staging.transfers import Way
 
 RANGES = (TaskState.RUNNING, TaskState.SUCCEEDED, TaskState.FAILED)
 
@@ -63,13 +65,8 @@ def ranges_of(row: Job) -> dict[TaskState, str]:
 
 
 def moved_of(row: Job, way: Way) -> list[dict[str, Any]]:
-    """What is to be moved, with how far it is; nothing of it is known before a mover has counted."""
-    known = row.moved.get(way, {})
-    counts = ("files", "total_files", "bytes", "total_bytes")
-    return [
-        {**each, **{name: known.get(str(at), {}).get(name, 0) for name in counts}}
-        for at, each in enumerate(transfers_of(row, way))
-    ]
+    """What is to be moved, with how far it is."""
+    return rclone.moved_of(transfers_of(row, way), row.moved.get(way, {}))
 
 
 def _state(row: Job, seen: TaskState | None) -> TaskState:

@@ -9,7 +9,7 @@ from django.db.models import Case, F, Q, QuerySet, SmallIntegerField, Sum, When
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.plain_yaml import odd
 from gpuaas.core.ranges import ranges_read
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, one_or_none
 from gpuaas.jobs.models import DataCredential, Job, JobLog, JobTemplate, TaskLog
 from gpuaas.jobs.mover import TAKES
 from gpuaas.jobs.states import LIVE, STAGING, JobState, Priority
@@ -96,8 +96,8 @@ def position_of(row: Job) -> int | None:
 def log_of(row: Job, task: int = 0) -> JobLog | TaskLog | None:
     """None while nothing has been taken of it. task: of several."""
     if row.tasks == 1:
-        return JobLog.objects.filter(job=row).first()
-    return TaskLog.objects.filter(job=row, task=task).first()
+        return one_or_none(JobLog.objects.filter(job=row))
+    return one_or_none(TaskLog.objects.filter(job=row, task=task))
 
 
 def log_chosen(row: Job, task: int | None = None) -> tuple[int, JobLog | TaskLog | None]:
@@ -182,7 +182,7 @@ def template_get_for(
 def template_named(*, actor: Actor, project: Project, name: Any) -> JobTemplate:
     """As an order names it, which may be anything. Raises NotFound where the project has none of that name."""
     text = name if type(name) is str and not odd(name) else ""
-    row = templates_for(actor=actor, project=project).filter(name=text).first()
+    row = one_or_none(templates_for(actor=actor, project=project).filter(name=text))
     if row is None:
         raise NotFound(f"the project has no template {text[:40]}".rstrip())
     return row

@@ -2,9 +2,10 @@
 
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import USER, mover_of, transfers_of
-from gpuaas.jobs.states import STAGING, Way
+from gpuaas.jobs.states import STAGING
 from gpuaas.lifecycle.inside import Part
 from gpuaas.providers.base import JobCapability, Jobs, JobSpec
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.spec import ref_of
 
 FOR_SPEC = ("site", "workspace", "pool")  # relations

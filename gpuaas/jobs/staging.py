@@ -9,15 +9,16 @@ from typing import Any
 from gpuaas.core import claims, clock
 from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.mover import LOG_LINES, failure_of, progress_of
+from gpuaas.jobs.mover import LOG_LINES
 from gpuaas.jobs.record import GONE, LOOK_MOST, RECORD, S, Visit
 from gpuaas.jobs.services.changes import staging_fail
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
-from gpuaas.jobs.states import Way
 from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.providers.base import Change, JobPhase, ObservedJob
+from gpuaas.staging.rclone import failure_of, progress_of
+from gpuaas.staging.transfers import Way
 
 USUAL = frozenset({"", "Error"})  # reasons that say nothing of the files
 
@@ -42,7 +43,7 @@ def look(visit: Visit) -> bool:
             return True
         if seen.phase is JobPhase.FAILED or seen.hopeless:
             cause = "" if seen.reason in USUAL else seen.reason[:40]
-            staging_fail(row, failure_of("" if cause else text, way, seen), cause)
+            staging_fail(row, failure_of("" if cause else text, way, seen.detail), cause)
             return True
         since = visit.operation.requested_at if visit.operation is not None else None
         claims.release(row, due_at=min(visits.soon(since), clock.now() + LOOK_MOST), attempts=0)

@@ -14,6 +14,7 @@ from gpuaas.core.statemachine import Look, Machine
 from gpuaas.lifecycle.allowed import Allowed, Verb
 from gpuaas.lifecycle.states import life_look
 from gpuaas.providers.base import Change
+from gpuaas.staging.transfers import Way
 
 
 class JobState(models.TextChoices):
@@ -35,6 +36,7 @@ S = JobState
 CHANGING = {S.STARTING: Change.CREATE, S.ENDING: Change.SUSPEND, S.DELETING: Change.DELETE}
 # while its files are moved: no GPU is held; at the site a mover is made, which is a job without GPUs
 STAGING = {S.STAGING_IN: Change.CREATE, S.STAGING_OUT: Change.CREATE}
+STAGING_OF = {Way.IN: S.STAGING_IN, Way.OUT: S.STAGING_OUT}
 # it has ended, and nothing of it is at the site
 ENDED = frozenset({S.SUCCEEDED, S.FAILED, S.CANCELLED})
 LIVE = frozenset(S) - {S.DELETED}
@@ -109,17 +111,6 @@ class OperationKind(models.TextChoices):
     STAGING_OUT = "staging_out", "Staging out"
     SUSPEND = "suspend", "End"
     DELETE = "delete", "Deletion"
-
-
-class Way(models.TextChoices):
-    """Of files: to the volumes before the job runs, or from them after it."""
-
-    IN = "in", "Inputs"
-    OUT = "out", "Outputs"
-
-    @property
-    def state(self) -> JobState:
-        return S.STAGING_IN if self is Way.IN else S.STAGING_OUT
 
 
 class CredentialKind(models.TextChoices):

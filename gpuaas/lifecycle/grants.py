@@ -11,6 +11,7 @@ from django.db import models
 
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound, Unavailable
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import Access
 from tenants.models import User
 
@@ -58,7 +59,11 @@ def grantee_of(grants: models.QuerySet[Any], *, username: str, user_id: uuid.UUI
     """Somebody to whom one of `grants` was issued, by name or by id. Raises NotFound for anybody else, whether they
     exist or not."""
     people = User.objects.filter(pk__in=grants.values("user"))
-    found = people.filter(username=username).first() if user_id is None else people.filter(pk=user_id).first()
+    found = (
+        one_or_none(people.filter(username=username))
+        if user_id is None
+        else one_or_none(people.filter(pk=user_id))
+    )
     if found is None:
         raise NotFound("nothing was issued to anybody of this name")
     return found

@@ -11,6 +11,7 @@ from gpuaas.catalog.site import driver_of, kind_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError
 from gpuaas.core.outside import outside_transaction
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle import visits
 from gpuaas.lifecycle.actions import Rest
 from gpuaas.lifecycle.kind import Kind
@@ -122,7 +123,7 @@ class Record(visits.Record[RowT], Generic[RowT, DriverT, SpecT]):
 
     def _visit(self, claimed: RowT) -> Visit[RowT, DriverT, SpecT]:
         row = visits.row_again(self._rows, claimed)
-        operation = row.operations.filter(finished_at=None).prefetch_related("steps").first()
+        operation = one_or_none(row.operations.filter(finished_at=None).prefetch_related("steps"))
         outside_transaction()
         driver, steps = self._part.require(row.site), tuple(operation.steps.all()) if operation else ()
         return Visit(row, operation, steps, driver, self._part.spec_of(row), self._part.besides(row))

@@ -22,6 +22,7 @@ from gpuaas.core.claims import ClaimLost, in_words, retry_at
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Conflict, GpuaasError, NotFound, Unauthorized, Unavailable, Unconfirmed
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.kind import FAILED, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
 from gpuaas.lifecycle.operations import ADMISSION, OperationRow, StepRow, StepState
@@ -127,7 +128,7 @@ def attempt(call: Callable[[], bool], refused: Callable[[GpuaasError], None], **
 
 def row_again(rows: QuerySet[RowT], claimed: RowT) -> RowT:
     """Of `rows`, the row as it is now. Raises ClaimLost unless it is still claimed by us."""
-    row = rows.filter(pk=claimed.pk, claim_token=claimed.claim_token).first()
+    row = one_or_none(rows.filter(pk=claimed.pk, claim_token=claimed.claim_token))
     if row is None:
         raise ClaimLost("another process is working on it")
     return row

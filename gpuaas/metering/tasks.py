@@ -9,6 +9,7 @@ from gpuaas.catalog.lanes import SiteTask
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import one_or_none
 from gpuaas.metering import crosscheck, services
 
 RECENT = timedelta(days=2)
@@ -39,5 +40,5 @@ def cross_checks_due() -> int:
 @shared_task(name="metering.cross_check", base=SiteTask)
 def cross_check(site_id: str) -> int:
     """Returns how many differences were found."""
-    site = Site.objects.filter(pk=uuid.UUID(site_id)).first()
+    site = one_or_none(Site.objects.filter(pk=uuid.UUID(site_id)))
     return len(crosscheck.site_cross_check(site=site).findings) if site is not None else 0

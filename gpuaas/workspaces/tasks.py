@@ -3,7 +3,7 @@
 import uuid
 
 from celery import shared_task
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from gpuaas.catalog.lanes import SiteTask
 from gpuaas.catalog.models import Site
@@ -35,10 +35,17 @@ def sweep() -> int:
     """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks."""
     watches_lost()
     due = claims.due_poke(Workspace, "workspaces.reconcile", by="site")
-    revocations = AccessGrant.objects.filter(revoke_due_at__lte=clock.now()).order_by()
-    for (workspace_id,) in revocations.values_list("workspace").distinct()[: claims.SWEEP_LIMIT]:
+    for workspace_id in _revocations_due(claims.SWEEP_LIMIT):
         poke("workspaces.revoke", str(workspace_id))
     return due
+
+
+def _revocations_due(limit: int) -> list[uuid.UUID]:
+    """Workspaces with credentials to end."""
+    asked = AccessGrant.objects.filter(workspace=OuterRef("pk"), revoke_due_at__lte=clock.now())
+    since = Subquery(asked.order_by("revoke_due_at").values("revoke_due_at")[:1])
+    rows = Workspace.objects.annotate(since=since).filter(since__isnull=False)
+    return claims.in_turn(rows, by="site", first="since", limit=limit)
 
 
 @shared_task(name="workspaces.revoke", base=SiteTask, site_by="workspaces")

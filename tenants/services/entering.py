@@ -11,6 +11,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from gpuaas.core.errors import Conflict, Forbidden
+from gpuaas.core.rows import one_or_none
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import User
@@ -81,7 +82,9 @@ def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
     invited = (
         User.objects.select_for_update().filter(email__iexact=said.address).first() if said.address else None
     )
-    known = SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user").first()
+    known = one_or_none(
+        SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user")
+    )
     if known is not None:  # of two at once
         entered: User = known.user
         return entered

@@ -86,8 +86,10 @@ def _organization_locked(organization: Organization) -> dict[object, Organizatio
 
 
 def _keeps_an_owner(organization: Organization, row: OrganizationMembership) -> None:
+    """One who is disabled manages nothing."""
     owners = OrganizationMembership.objects.filter(organization=organization, role=OrganizationRole.OWNER)
-    if row.role == OrganizationRole.OWNER and not owners.exclude(pk=row.pk).exists():
+    others = owners.exclude(pk=row.pk).filter(user__is_active=True)
+    if row.role == OrganizationRole.OWNER and not others.exists():
         raise Conflict(
             f"{row.user.username} is the last owner of {organization.slug}; make another member an "
             "owner first"

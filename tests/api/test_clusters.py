@@ -8,7 +8,7 @@ import pytest
 from billing.services import rate_set
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate, LedgerEntry
-from gpuaas.clusters.services import revocations_carry_out, template_create
+from gpuaas.clusters.services import template_create
 from gpuaas.core import clock
 from gpuaas.metering.models import Meter
 from gpuaas.metering.services import held_sync
@@ -17,7 +17,7 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tests.api.caller import Answer, Caller, token_for
 from tests.billing.stage import utc
-from tests.clusters.stage import DOCUMENT, offered, settle
+from tests.clusters.stage import DOCUMENT, offered, revocations_made, settle
 from tests.factories.quotas import counters_must_match, limits_give
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -208,7 +208,7 @@ def test_credentials_are_listed_and_ended(program: Caller, alices: Caller, bobs:
     assert alices.post(f"{home}/grants/revoke", {"username": "bob"}).json == {"credentials": 0}
     rows = alices.get(f"{home}/grants").json["results"]
     assert [(row["username"], row["standing"]) for row in rows] == [("bob", "ending"), ("alice", "valid")]
-    assert revocations_carry_out() == 1
+    assert revocations_made() == 1
     (row, _) = alices.get(f"{home}/grants").json["results"]
     assert (row["standing"], row["revoked_at"] is None) == ("revoked", False)
 

@@ -44,6 +44,10 @@ def test_a_file_up_and_down(alice: User, project: Project, place: str) -> None:
     assert entry.pop("changed_at")
     assert entry == {"name": "big", "kind": "file", "size": FILE_MOST, "is_link": False, "named": True}
     assert [each["kind"] for each in program.get(place).json["entries"]] == ["folder"]
+    assert program.patch(f"{place}?path=data/big", {"to": "data"}).status == 409
+    assert program.patch(f"{place}?path=data/big", {"to": "../data"}).status == 400
+    assert program.patch(f"{place}?path=data/big", {"to": "data/large"}).status == 204
+    assert program.patch(f"{place}?path=data/large", {"to": "data/big"}).status == 204
     assert program.delete(f"{place}?path=data").status == 409
     assert program.delete(f"{place}?path=data/big").status == 204
     assert program.delete(f"{place}?path=data/big").status == 404
@@ -74,6 +78,7 @@ def test_what_is_refused(alices: Caller, as_alice: Actor, lab: Environment, plac
             assert alices.ask(method, f"{at}?path={path}").status == 400, (method, path)
     assert alices.get(f"{place}/content").status == 400
     assert alices.put(f"{place}?path=new%0Aline", None).status == 400
+    assert alices.put(f"{place}/content?path=new%0Aline&overwrite=true", b"").status == 400
     assert alices.get(f"{place}/content?path=nothing").status == 404
     assert alices.put(f"{place}/content?path=x&overwrite=maybe", b"").status == 400
     large = alices.put(f"{place}/content?path=x", bytes(FILE_MOST + 1))

@@ -17,7 +17,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, AsyncRequestFactory, RequestFactory
 
 from gpuaas.core.errors import TooManyDownloads
-from gpuaas.core.streams import AT_ONCE, Places, StreamMiddleware, streamed
+from gpuaas.core.streams import AT_ONCE, StreamMiddleware, attached, download_place, streamed
 from tenants.models import Project, User
 from tests.api.caller import V1, Caller
 
@@ -97,14 +97,29 @@ def test_a_download_that_nobody_reads_leaves_its_place() -> None:
         gc.collect()
 
 
+def test_a_file_that_is_sent_whole_holds_a_place_until_it_is_closed() -> None:
+    """It is not read where there is none, and one that cannot be read holds none."""
+    request = RequestFactory().get("/")
+
+    def unread() -> bytes:
+        raise NotADirectoryError
+
+    for _ in range(2 * AT_ONCE):
+        with pytest.raises(NotADirectoryError):
+            attached(request, unread, name="x")
+    held = [attached(request, lambda: b"one", name="x") for _ in range(AT_ONCE)]
+    with pytest.raises(TooManyDownloads, match="you have 2 downloads"):
+        attached(request, unread, name="x")
+    held[0].close()
+    assert attached(request, lambda: b"two", name="x").content == b"two"
+
+
 def test_all_together_leave_half_of_the_connections() -> None:
-    places, most = Places(), settings.DATABASE_POOL["max_size"] // 2
-    for number in range(most):
-        places.take(f"caller-{number}")
+    held = [download_place(f"caller-{number}") for number in range(settings.DATABASE_POOL["max_size"] // 2)]
     with pytest.raises(TooManyDownloads, match="too many"):
-        places.take("one more")
-    places.leave("caller-0")
-    places.take("one more")
+        download_place("one more")
+    held.pop().leave()
+    download_place("one more")
 
 
 @pytest.mark.django_db(transaction=True)

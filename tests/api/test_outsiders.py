@@ -154,10 +154,12 @@ BODIES: dict[tuple[str, str], Any] = {
     ("cluster-grants-revoke", "POST"): {},
     ("cluster-jobs", "POST"): {"name": "mine", "script": "true"},
     ("cluster-job-cancel", "POST"): {},
+    ("cluster-job-retry", "POST"): {},
     ("cluster-policies", "POST"): POLICY,
     ("cluster-policy", "PUT"): {name: value for name, value in POLICY.items() if name != "pool"},
     ("cluster-policy", "PATCH"): {"enabled": True},
     ("cluster-policy-dry-run", "POST"): POLICY,
+    ("environment-files", "PATCH"): {"to": "yours"},
     ("platform-hosts", "POST"): {"hosts": [described()]},
     ("platform-host-actions", "POST"): {"action": "take-out", "reason": "mine"},
     ("platform-cluster-templates", "POST"): {

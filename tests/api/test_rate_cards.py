@@ -290,6 +290,18 @@ def test_an_account_is_set_and_read_by_its_organization(olgas: Caller, alice: Us
     assert {"account.update", "project.cost_center"} <= set(actions)
 
 
+def test_who_read_an_account_before_it_changed_does_not_overwrite_it(olgas: Caller, project: Project) -> None:
+    path = "/platform/organizations/climate/billing-account"
+    read = olgas.get(path).headers["ETag"]
+    first = olgas.put(path, ACCOUNT, If_Match=read)
+    assert (first.status, first.headers["ETag"]) == (200, '"2"')
+    late = olgas.put(path, {**ACCOUNT, "address": "Street 2"}, If_Match=read)
+    assert (late.status, late.error["code"]) == (412, "precondition_failed")
+    assert olgas.get(path).json["address"] == ACCOUNT["address"]
+    assert olgas.put(path, {**ACCOUNT, "address": "Street 2"}, If_Match=first.headers["ETag"]).status == 200
+    assert olgas.put(path, ACCOUNT).status == 200
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [

@@ -8,12 +8,12 @@ import yaml
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
-from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from quotas.models import Limit
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
-from tests.api.caller import Caller, token_for
-from tests.factories.tenants import UserFactory
+from tests.api.caller import Answer, Caller, token_for
+from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -43,6 +43,30 @@ def test_a_project_is_made_renamed_and_guarded_by_its_version(alices: Caller) ->
     assert taken.status == 400
     assert "slug" in taken.error["fields"]
     assert alices.patch("/organizations/climate", {"name": "Climate"}).json["name"] == "Climate"
+
+
+def emails(answer: Answer) -> set[str]:
+    return {row["email"] for row in answer.json.get("results", [answer.json])}
+
+
+def test_addresses_are_for_those_who_manage_the_members(
+    alices: Caller, bobs: Caller, alice: User, bob: User, project: Project, site: Site, as_alice: Actor
+) -> None:
+    """As on the pages, and for a token only with that scope."""
+    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="billing")
+    workspace = ready(as_alice, project, site)
+    WorkspaceMember.objects.create(workspace=workspace, user=bob, role="edit")
+    inside, above = f"{P}/workspaces/{workspace.pk}/members", "/organizations/climate/members"
+    for path in (f"{P}/members", f"{P}/members/bob", above, f"{above}/bob", inside, f"{inside}/bob"):
+        assert bob.email in emails(alices.get(path)), path
+        assert emails(bobs.get(path)) == {""}, path
+    assert emails(alices.put(f"{P}/members/bob", {"role": "viewer"})) == {bob.email}
+    path = f"{P}/workspaces/{workspace.pk}"
+    assert bob.email in str(alices.get(path).json["members"])
+    assert bob.email not in str(bobs.get(path).json)
+    assert bob.email not in str(bobs.get(f"{P}/workspaces").json)
+    program = Caller(token=token_for(alice, project, scopes=["project:view"]))
+    assert emails(program.get(f"{P}/members")) == {""}
 
 
 def test_members_come_and_go(alices: Caller, bobs: Caller, charlie: User, project: Project) -> None:

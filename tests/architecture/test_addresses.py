@@ -28,11 +28,12 @@ GUEST = "an operator's; a machine or the hub of the site calls it, the portal ne
 NAME = "the name or id of something at the site, sent to the site's own API in a body or as a quoted part of a path"
 DEPLOYMENT = "whoever runs the portal says it in the environment or on the command line"
 PULLED = "a tenant's; the nodes of the site pull it, the portal never calls it"
-MOVED = "a tenant's; a mover in the tenant's own namespace calls it after server_check, the portal never"
+MOVED = "a tenant's; a mover in the tenant's own namespace or cluster calls it after server_check, the portal never"
 NOT_ONE = "no address of the network"
 
 API = {
     "BillingAccountRequest.address": NOT_ONE,
+    "ClusterTransferRequest.url": MOVED,
     "DataCredentialRequest.endpoint": MOVED,
     "HostsRequest.hosts": GUEST,
     "JobOrderRequest.image": PULLED,

@@ -18,6 +18,7 @@ ROOMS = [
     "gpuaas/clusters",
     "gpuaas/environments",
     "gpuaas/jobs",
+    "gpuaas/staging",
     "gpuaas/metering",
     "gpuaas/gpustats",
     "gpuaas/backup",

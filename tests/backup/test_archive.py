@@ -1,6 +1,8 @@
 """An archive is whole or is not there; it is its owner's alone, says what is in it, and notices every wrong byte."""
 
+import fcntl
 import json
+import os
 import resource
 import shutil
 import stat
@@ -15,14 +17,16 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from gpuaas.backup.archive import DATABASE, KEYS, MANIFEST
+from gpuaas.backup import archive
+from gpuaas.backup.archive import DATABASE, KEYS, MANIFEST, Manifest
 from gpuaas.backup.management.commands.backup import due_in
 from gpuaas.backup.models import Backup
 from gpuaas.backup.selectors import backup_last
-from gpuaas.backup.services import backup_check, backup_make, backups_keep, keys_write
+from gpuaas.backup.services import backup_check, backup_make, backups_keep, keys_write, making
 from gpuaas.catalog.models import Site
 from gpuaas.core.crypto import encrypt_json, key_id
 from gpuaas.core.errors import Permanent
+from gpuaas.core.files import file_sum
 from tenants.models import Project, User
 from tests.backup.conftest import PASSPHRASE
 from tests.backup.stage import files_in, manage
@@ -168,6 +172,57 @@ def test_each_wrong_or_missing_byte_is_noticed(folder: Path, tmp_path: Path) -> 
     left = path.rename(folder / f".1-ab{'.partial'}")
     with pytest.raises(Permanent, match="interrupted backup"):
         backup_check(path=left)
+
+
+def test_what_killed_backups_left_is_removed_and_nothing_else(folder: Path, site: Site) -> None:
+    whole = backup_make(folder=folder)
+    left = [".4711-0123abcd.partial", ".gpuaas-20260101T020000.000Z.partial"]
+    wrong = [f".gpuaas-202601{day:02}T020000.000Z.wrong" for day in (1, 2, 3)]
+    others = [".4712-0123abcd.partial", ".mine.partial", ".mine.wrong"]
+    for name in (*left, *wrong, *others):
+        (folder / name).mkdir()
+        (folder / name / DATABASE).write_text("half")
+    alive = os.open(folder / others[0], os.O_RDONLY)
+    fcntl.flock(alive, fcntl.LOCK_EX)  # as whoever writes to it does
+    made = backup_make(folder=folder)
+    assert set(files_in(folder)) == {whole.name, made.name, wrong[-1], *others}
+    os.close(alive)
+    last = backup_make(folder=folder)
+    assert set(files_in(folder)) == {whole.name, made.name, last.name, wrong[-1], *others[1:]}
+
+
+def test_one_that_is_wrong_takes_the_place_of_the_last(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = folder / ".gpuaas-20260101T020000.000Z.wrong"
+    before.mkdir()
+
+    def damaged(work: Path, manifest: Manifest) -> tuple[Path, str]:
+        with (work / DATABASE).open("r+b") as file:
+            file.write(b"no")
+        return archive.archive_finish(work, manifest)
+
+    monkeypatch.setattr(making, "archive_finish", damaged)
+    with pytest.raises(Permanent, match="is damaged"):
+        backup_make(folder=folder)
+    (name,) = files_in(folder)
+    assert name.endswith(".wrong")
+    assert name != before.name
+
+
+def test_a_new_archive_is_read_once(
+    folder: Path, site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    read: list[str] = []
+
+    def noted(path: Path) -> str:
+        read.append(path.name)
+        return file_sum(path)
+
+    monkeypatch.setattr(archive, "file_sum", noted)
+    call_command("backup", folder)
+    assert read == [DATABASE]
+    assert "every sum is right" in capsys.readouterr().out
 
 
 @contextmanager

@@ -36,6 +36,7 @@ def test_a_killed_backup_leaves_nothing_that_looks_whole(folder: Path, site: Sit
     partial = 0
     for moment in moments_of(total):
         assert life(work, until=moment) == 0
+        assert sum(name.endswith(PARTIAL) for name in files_in(folder)) <= 1, "the next one removes it"
         for name in set(files_in(folder)) - {whole}:
             if name.endswith(PARTIAL):
                 partial += 1

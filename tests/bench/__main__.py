@@ -28,6 +28,8 @@ BENCHES = (
     "events",
     "sweep",
     "warden",
+    "queues",
+    "door",
     "closing",
     "rating",
     "ingest",

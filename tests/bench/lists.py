@@ -30,7 +30,7 @@ FLOOR = (
 
 def measure() -> list[Measured]:
     client = _stage()
-    floor = _median_ms(_floor)
+    floor = median_ms(_floor)
     pages = {
         "workspace list, API": "/api/v1/projects/bench-list/workspaces",
         "workspace list, page": "/p/bench-list/workspaces/",
@@ -42,7 +42,7 @@ def _measured(client: Client, what: str, url: str, floor: float) -> Measured:
     with CaptureQueriesContext(connection) as queries:
         assert client.get(url).status_code == 200
     note = f"{len(queries)} statements at {ROWS:,} rows"
-    ours = _median_ms(lambda: client.get(url))
+    ours = median_ms(lambda: client.get(url))
     return Measured(what, "ms", ours, floor, "one SQL statement", higher_is_better=False, note=note)
 
 
@@ -52,7 +52,7 @@ def _floor() -> object:
         return cursor.fetchall()
 
 
-def _median_ms(call: Callable[[], object]) -> float:
+def median_ms(call: Callable[[], object]) -> float:
     call()
     times = []
     for _ in range(ROUNDS):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterTemplate
 from gpuaas.clusters.services import (
     cluster_job_submit,
@@ -53,10 +54,12 @@ def by_head() -> None:
     ClusterTemplate.objects.update(driver="openstack")
 
 
-def answered(cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",)) -> list[SlurmOrder]:
+def answered(
+    cluster: Cluster, *seen: SlurmSeen, logins: tuple[str, ...] = ("bob",), moves: bool = True
+) -> list[SlurmOrder]:
     """What the head is answered."""
     token = queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk)
-    answer = queue_report(token=token, pools=None, logins=logins, jobs=seen)
+    answer = queue_report(token=token, pools=None, logins=logins, jobs=seen, moves=moves)
     assert answer.jobs is not None
     return answer.jobs
 
@@ -66,6 +69,12 @@ def entered(cluster: Cluster) -> Cluster:
     answered(cluster)
     answered(cluster)
     return reread(cluster)
+
+
+def jobs_carry_out() -> None:
+    """As the tasks of one round."""
+    for cluster_id in services.jobs_due():
+        services.jobs_carry_out(cluster_id)
 
 
 def submitted(actor: Actor, cluster: Cluster, **given: Any) -> ClusterJob:

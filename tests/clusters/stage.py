@@ -9,6 +9,8 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.selectors import clusters_loaded
 from gpuaas.clusters.services import (
     cluster_order,
+    revocations_carry_out,
+    revocations_due,
     template_create,
     template_update,
     template_version_add,
@@ -48,6 +50,11 @@ DOCUMENT: dict[str, Any] = {
 def document(**changes: Any) -> dict[str, Any]:
     """The template's document with other parts."""
     return {**copy.deepcopy(DOCUMENT), **changes}
+
+
+def revocations_made() -> int:
+    """As the sweep and its tasks make them; how many credentials the sites have ended."""
+    return sum(revocations_carry_out(cluster_id=pk) for pk in revocations_due())
 
 
 def stocked(site: Site) -> Site:

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 import time_machine
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterTemplate
-from gpuaas.clusters.services import cluster_delete, cluster_job_cancel, jobs_carry_out, queue_report
+from gpuaas.clusters.services import cluster_delete, cluster_job_cancel, queue_report
 from gpuaas.clusters.spec import spec_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -18,7 +20,16 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
 from tenants.services.members import project_member_remove
-from tests.clusters.slurm_stage import ORDER, answered, by_head, entered, reread, slurm_ready, submitted
+from tests.clusters.slurm_stage import (
+    ORDER,
+    answered,
+    by_head,
+    entered,
+    jobs_carry_out,
+    reread,
+    slurm_ready,
+    submitted,
+)
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +60,7 @@ def test_a_job_is_offered_until_slurm_has_it_and_followed_until_it_ends(
     cluster: Cluster, as_bob: Actor
 ) -> None:
     job = submitted(as_bob, cluster)
-    assert (job.state, job.script) == ("queued", "#!/bin/bash\necho hello\n")
+    assert (job.state, job.script) == ("queued", "#!/bin/bash -l\necho hello\n")
     for _ in range(2):
         (order,) = answered(cluster)
         assert (order.id, order.submit, order.login, order.script) == (job.pk, True, "bob", job.script)
@@ -71,6 +82,7 @@ def test_a_job_is_offered_until_slurm_has_it_and_followed_until_it_ends(
     ("word", "state", "reason"),
     [
         ("FAILED", "failed", "its script ended with exit code 3"),
+        ("NODE_FAIL", "failed", "one of its nodes failed"),
         ("TIMEOUT", "failed", "it reached its time limit"),
         ("OUT_OF_MEMORY", "failed", "it used more memory than it had asked for"),
         (REFUSED, "failed", "Requested node configuration is not available"),
@@ -136,7 +148,35 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
     assert {one.id: one.cancel for one in answered(cluster)} == {runs.pk: False, waits.pk: True}, (
         "whether what runs ends is the template's choice"
     )
-    assert (now_of(new).state, now_of(new).reason) == ("cancelled", "bob may no longer enter the cluster")
+    words = "bob may no longer enter the cluster"
+    assert (now_of(new).state, now_of(new).reason) == ("cancelled", words)
+    answered(cluster, seen(runs, "RUNNING"), seen(waits, "CANCELLED"))
+    assert (now_of(waits).state, now_of(waits).reason) == ("cancelled", words)
+    entries = AuditEntry.objects.filter(action="cluster.job_cancel").values_list("after", flat=True)
+    told = [{"job": str(one.pk), "name": "train", "reason": words} for one in (waits, new)]
+    assert list(entries.order_by("pk")) == told
+
+
+def test_what_waits_of_somebody_who_left_is_cancelled_where_nobody_has_an_account(
+    sandbox: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
+) -> None:
+    runs, waits = submitted(as_bob, sandbox, script="sleep 600"), submitted(as_bob, sandbox)
+    jobs_carry_out()
+    new = submitted(as_bob, sandbox)
+    project_member_remove(actor=as_alice, project=project, user=bob)
+    jobs_carry_out()
+    assert (now_of(runs).state, now_of(runs).login) == ("running", None)
+    for job in (waits, new):
+        assert (now_of(job).state, now_of(job).reason) == ("cancelled", "bob may no longer enter the cluster")
+
+
+def test_a_cluster_that_does_not_answer_stops_no_other(sandbox: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, sandbox)
+    silent = _other(sandbox)
+    ClusterJob.objects.filter(pk=submitted(as_bob, sandbox).pk).update(cluster=silent)
+    assert set(services.jobs_due()) == {sandbox.pk, silent.pk}
+    assert (services.jobs_carry_out(silent.pk), services.jobs_carry_out(sandbox.pk)) == (False, True)
+    assert now_of(job).state == "running"
 
 
 def test_people_without_an_account_there_are_refused(
@@ -149,6 +189,13 @@ def test_people_without_an_account_there_are_refused(
     with pytest.raises(NotFound):
         cluster_job_cancel(actor=as_charlie, job=ClusterJob(cluster=cluster))
     assert not ClusterJob.objects.exists()
+
+
+def test_the_account_of_an_owner_is_made_by_the_first_try(cluster: Cluster, as_alice: Actor) -> None:
+    with pytest.raises(Conflict, match="your account alice is being made"):
+        submitted(as_alice, cluster)
+    answered(cluster, logins=("bob", "alice"))
+    assert submitted(as_alice, reread(cluster)).login is not None
 
 
 @pytest.fixture
@@ -174,6 +221,36 @@ def test_heads_of_before_take_none(sandbox: Cluster, as_bob: Actor) -> None:
         submitted(as_bob, reread(sandbox))
 
 
+def test_heads_that_never_report_logins_are_as_old(cluster: Cluster, as_bob: Actor) -> None:
+    """Those of clusters with one account for all; and while a head has not said whom it lets in, no job is for nobody."""
+    Cluster.objects.filter(pk=cluster.pk).update(logins=None)
+    with pytest.raises(Conflict, match="has not reported yet"):
+        submitted(as_bob, reread(cluster))
+    Cluster.objects.filter(pk=cluster.pk).update(takes_jobs=False)
+    with pytest.raises(Conflict, match="has not reported yet"):
+        submitted(as_bob, reread(cluster))
+    queue_report(token=queue_token(spec_of(cluster).boots.seed, cluster=cluster.pk), pools=[])
+    with pytest.raises(Conflict, match="cluster was made before"):
+        submitted(as_bob, reread(cluster))
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (181, "its log could not be written: see that the home has room"),
+        (None, "Slurm gives no exit code"),
+        (3, "its script ended with exit code 3"),
+    ],
+)
+def test_how_a_script_failed_is_said_as_it_is(
+    cluster: Cluster, as_bob: Actor, code: int | None, words: str
+) -> None:
+    job = submitted(as_bob, cluster)
+    answered(cluster)
+    answered(cluster, seen(job, "FAILED", exit_code=code))
+    assert now_of(job).reason.startswith(words)
+
+
 def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> None:
     ClusterTemplate.objects.update(kind="kubernetes")
     with pytest.raises(Conflict, match="Slurm clusters only"):
@@ -194,11 +271,11 @@ def test_a_kubernetes_cluster_takes_none(cluster: Cluster, as_bob: Actor) -> Non
         ({"partition": "far"}, "partition", "choose one of gpu"),
         ({"gpus_per_node": 3}, "gpus_per_node", "a worker of gpu has 2"),
         ({"cpus_per_task": 33}, "cpus_per_task", "a worker of gpu has 32"),
-        ({"memory_gib": 361}, "memory_gib", "a worker of gpu has 360"),
-        ({"nodes": 2}, "tasks", "ask for 2 tasks or more"),
+        ({"memory_gib": 325}, "memory_gib", "a worker of gpu has 324 for jobs"),
+        ({"nodes": 2, "tasks": 2}, "nodes", "gpu has 1 worker, and this asks for 2 nodes"),
+        ({"tasks": 9, "cpus_per_task": 4}, "tasks", "can run 8 with 4 vCPUs each, and this asks for 9"),
         ({"nodes": True}, "nodes", "whole number"),
         ({"minutes": 0}, "minutes", "whole number"),
-        ({"inputs": [{"url": "s3://a/b"}]}, "inputs", "files are not moved"),
         ({"image": "x"}, "image", "unknown field"),
     ],
 )
@@ -210,11 +287,18 @@ def test_what_cannot_be_is_refused_at_its_field(
     assert set(refused.value.fields) == {field}
 
 
-def test_jobs_end_with_their_cluster(sandbox: Cluster, as_alice: Actor, as_bob: Actor) -> None:
+def test_jobs_end_with_their_cluster(
+    sandbox: Cluster,
+    as_alice: Actor,
+    as_bob: Actor,
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
     job = submitted(as_bob, sandbox)
     cluster_delete(actor=as_alice, cluster=sandbox)
-    jobs_carry_out()
+    with django_capture_on_commit_callbacks() as calls:
+        jobs_carry_out()
     assert (now_of(job).state, now_of(job).reason) == ("cancelled", "the cluster was deleted")
+    assert calls, "pages hear of it"
 
 
 def test_a_report_about_other_jobs_changes_nothing(

@@ -7,15 +7,17 @@ import pytest
 import yaml
 
 from gpuaas.catalog.models import Site
+from gpuaas.clusters import tasks
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterTemplate
 from gpuaas.clusters.selectors import grants_lost
+from gpuaas.clusters.services import access as revocations
 from gpuaas.clusters.services import (
     cluster_credential,
     cluster_delete,
     credentials_revoke,
-    revocations_carry_out,
 )
 from gpuaas.core.errors import Conflict, Forbidden, NotFound, Unauthorized
+from gpuaas.core.ids import uuid7
 from gpuaas.lifecycle.grants import GrantStanding
 from gpuaas.providers.base import Access, ClusterRef
 from gpuaas.providers.sandbox.clusters.driver import SandboxClusterDriver
@@ -30,7 +32,8 @@ from tenants.services import (
     user_deactivate,
     user_platform_role_set,
 )
-from tests.clusters.stage import ready, settle
+from tests.clusters.stage import ready, revocations_made, settle
+from tests.factories.catalog import SiteFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
@@ -65,8 +68,8 @@ def test_all_of_one_persons_end_and_another_can_be_taken(
     assert credentials_revoke(actor=as_alice, cluster=cluster, user=alice) == 0, "asked once"
     with pytest.raises(Conflict, match="being ended"):
         cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
-    assert revocations_carry_out() == 2
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 2
+    assert revocations_made() == 0
     assert [let_in(cluster, access) for access in (*mine, bobs)] == [False, False, True]
     assert standings(cluster) == [GrantStanding.REVOKED, GrantStanding.REVOKED, GrantStanding.VALID]
     assert let_in(cluster, cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR))
@@ -84,7 +87,7 @@ def test_whose_they_are_decides(
     with pytest.raises(NotFound):
         credentials_revoke(actor=as_charlie, cluster=cluster, user=bob)
     assert credentials_revoke(actor=as_alice, cluster=cluster, user=bob) == 1
-    assert revocations_carry_out() == 1
+    assert revocations_made() == 1
     assert (let_in(cluster, hers), let_in(cluster, his)) == (True, False)
 
 
@@ -111,10 +114,10 @@ def test_who_may_not_enter_any_more_is_shut_out(
 ) -> None:
     hers = cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
     his = cluster_credential(actor=as_bob, cluster=cluster, lifetime=HOUR)
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 0
     lost(as_olga, cluster.project, bob)
-    assert revocations_carry_out() == 1
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 1
+    assert revocations_made() == 0
     assert (let_in(cluster, hers), let_in(cluster, his)) == (True, False)
     entry = AuditEntry.objects.get(action="cluster.access_revoke")
     assert (entry.actor, entry.after) == ("portal", {"username": "bob", "credentials": 1})
@@ -132,7 +135,7 @@ def test_who_still_may_enter_by_another_role_keeps_what_they_have(
     else:
         user_platform_role_set(actor=as_olga, user=bob, platform_role="operator")
     project_member_remove(actor=as_olga, project=cluster.project, user=bob)
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 0
     assert let_in(cluster, his)
 
 
@@ -145,7 +148,7 @@ def test_where_a_driver_cannot_end_them_nobody_says_so(
     with pytest.raises(Conflict, match="cannot be ended early"):
         credentials_revoke(actor=as_bob, cluster=cluster, user=bob)
     project_member_remove(actor=as_olga, project=cluster.project, user=bob)
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 0
     assert standings(cluster) == [GrantStanding.VALID]
     assert [grant.user for grant in grants_lost()] == [bob]
 
@@ -163,11 +166,40 @@ def test_a_site_that_does_not_answer_is_asked_again(
     access = cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
     credentials_revoke(actor=as_alice, cluster=cluster, user=alice)
     dials_set(site.pk, down=True)
-    assert revocations_carry_out() == 0
+    assert revocations_made() == 0
     assert standings(cluster) == [GrantStanding.ENDING]
     dials_set(site.pk, down=False)
-    assert revocations_carry_out() == 1
+    assert revocations_made() == 1
     assert not let_in(cluster, access)
+
+
+def test_one_site_that_does_not_answer_keeps_no_other_from_its_revocations(
+    as_alice: Actor, alice: User, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cluster has a task of its own, and those of each site are taken in turn."""
+    monkeypatch.setattr(revocations, "REVOCATIONS", 2)
+    healthy = SiteFactory.create(slug="healthy")
+    cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
+    credentials_revoke(actor=as_alice, cluster=cluster, user=alice)
+    grant = cluster.grants.get()
+    for number, site in enumerate((cluster.site, cluster.site, cluster.site, healthy)):
+        other = Cluster.objects.get(pk=cluster.pk)
+        other.pk, other.site, other.name, other._state.adding = uuid7(), site, f"c-{number}", True
+        other.save()
+        ClusterGrant.objects.create(
+            cluster=other,
+            user=alice,
+            issued_at=grant.issued_at,
+            expires_at=grant.expires_at,
+            revoke_asked_at=grant.revoke_asked_at,
+        )
+    sent: list[tuple[str, ...]] = []
+    monkeypatch.setattr(tasks, "poke", lambda *words: sent.append(words))
+    dials_set(cluster.site_id, down=True)
+    assert tasks.revoke() == 2
+    assert {name for name, _ in sent} == {"clusters.revoke_at"}
+    sites = [Cluster.objects.get(pk=pk).site.slug for _, pk in sent]
+    assert sorted(sites) == sorted([cluster.site.slug, "healthy"])
 
 
 def test_one_that_is_revoked_while_it_is_made_is_not_shown(
@@ -178,13 +210,13 @@ def test_one_that_is_revoked_while_it_is_made_is_not_shown(
 
     def meanwhile(self: SandboxClusterDriver, *args: object, **kwargs: object) -> Access:
         assert credentials_revoke(actor=as_alice, cluster=cluster, user=alice) == 1
-        assert revocations_carry_out() == 1
+        assert revocations_made() == 1
         given.append(give(self, *args, **kwargs))  # type: ignore[arg-type]  # handed through as they are
         return given[0]
 
     monkeypatch.setattr(SandboxClusterDriver, "access", meanwhile)
     with pytest.raises(Conflict, match="revoked at the same moment"):
         cluster_credential(actor=as_alice, cluster=cluster, lifetime=HOUR)
-    assert revocations_carry_out() == 1
+    assert revocations_made() == 1
     assert not let_in(cluster, given[0])
     assert ClusterGrant.objects.get().revoked_at is not None

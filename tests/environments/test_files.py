@@ -1,10 +1,13 @@
 """Files of a home through the services: who may, when, how much, and what the audit log says. The site is simulated."""
 
 import asyncio
+from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from gpuaas.environments.home import FILE_MOST
@@ -12,6 +15,7 @@ from gpuaas.environments.models import Environment
 from gpuaas.environments.services import environment_access_set, environment_delete, environment_stop, files
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.providers.base import Streams
+from gpuaas.providers.sandbox import homes
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from gpuaas.providers.sandbox.models import SandboxFile, SandboxPod
 from gpuaas.workspaces.models import Workspace
@@ -43,13 +47,13 @@ def test_up_and_down(as_alice: Actor, lab: Environment) -> None:
     given: dict[str, Any] = {"actor": as_alice, "environment": lab}
     content = bytes(range(256)) * 1000
     files.folder_make(**given, path=".data")
-    files.file_write(**given, path=".data/notes", content=content)
-    files.file_write(**given, path="zero", content=b"")
+    files.file_write(**given, path=".data/notes", read=BytesIO(content).read)
+    files.file_write(**given, path="zero", read=BytesIO(b"").read)
     assert (names(as_alice, lab), names(as_alice, lab, ".data")) == ([".data", "zero"], ["notes"])
     assert files.file_read(**given, path=".data/notes") == content
     with pytest.raises(Conflict, match="already"):
-        files.file_write(**given, path=".data/notes", content=b"new")
-    files.file_write(**given, path=".data/notes", content=b"new", overwrite=True)
+        files.file_write(**given, path=".data/notes", read=BytesIO(b"new").read)
+    files.file_write(**given, path=".data/notes", read=BytesIO(b"new").read, overwrite=True)
     assert files.file_read(**given, path=".data/notes") == b"new"
     for path, words in ((".data", "not empty"), ("zero/x", "not a folder")):
         with pytest.raises(Conflict, match=words):
@@ -78,10 +82,10 @@ def test_who_may_enter_it_may(as_alice: Actor, lab: Environment, bob: User, char
         with pytest.raises(kind_of):
             files.folder_list(actor=actor, environment=lab)
         with pytest.raises(kind_of):
-            files.file_write(actor=actor, environment=lab, path="x", content=b"")
+            files.file_write(actor=actor, environment=lab, path="x", read=BytesIO(b"").read)
     lab.workspace.members.create(user=bob, role="edit")
     as_bob = actor_for(user=bob)
-    files.file_write(actor=as_bob, environment=lab, path="x", content=b"")
+    files.file_write(actor=as_bob, environment=lab, path="x", read=BytesIO(b"").read)
     assert names(as_bob, lab) == ["x"]
     environment_access_set(actor=as_alice, environment=lab, access="private")
     lab.refresh_from_db()
@@ -98,14 +102,14 @@ def test_it_has_to_run(as_alice: Actor, lab: Environment) -> None:
     environment_stop(**given)
     for _ in range(2):
         with pytest.raises(Conflict, match="cannot be done while the environment is stopp"):
-            files.file_write(**given, path="x", content=b"")
+            files.file_write(**given, path="x", read=BytesIO(b"").read)
         settle(lab)
     assert (SandboxFile.objects.exists(), written()) == (False, [])
 
 
 def test_its_files_end_with_it(as_alice: Actor, lab: Environment) -> None:
     """A stop keeps them."""
-    files.file_write(actor=as_alice, environment=lab, path="x", content=b"x")
+    files.file_write(actor=as_alice, environment=lab, path="x", read=BytesIO(b"x").read)
     environment_stop(actor=as_alice, environment=lab)
     settle(lab)
     assert SandboxFile.objects.exists()
@@ -117,8 +121,8 @@ def test_its_files_end_with_it(as_alice: Actor, lab: Environment) -> None:
 def test_how_much(as_alice: Actor, lab: Environment) -> None:
     given: dict[str, Any] = {"actor": as_alice, "environment": lab}
     with pytest.raises(Conflict, match="more than 16 MiB"):
-        files.file_write(**given, path="x", content=bytes(FILE_MOST + 1))
-    files.file_write(**given, path="x", content=b"x")
+        files.file_write(**given, path="x", read=BytesIO(bytes(FILE_MOST + 1)).read)
+    files.file_write(**given, path="x", read=BytesIO(b"x").read)
     SandboxFile.objects.update(content=bytes(FILE_MOST + 1))
     with pytest.raises(Conflict, match="copy it by scp"):
         files.file_read(**given, path="x")
@@ -131,6 +135,11 @@ def told(lab: Environment, monkeypatch: pytest.MonkeyPatch, does: Any) -> None:
     """The program in the pod does this instead."""
     assert isinstance(ENVIRONMENTS.at(lab.site), SandboxEnvironments)
     monkeypatch.setattr(SandboxEnvironments, "run", lambda *given, **named: does)
+
+
+async def breaks(streams: Streams) -> int:
+    await streams.read()
+    raise Unavailable("the site ended the connection to the pod")
 
 
 def test_a_program_that_writes_for_ever_is_cut_off(
@@ -148,9 +157,9 @@ def test_a_program_that_writes_for_ever_is_cut_off(
     assert (len(found.entries), found.cut) == (1000, True)
     with pytest.raises(Conflict, match="larger meanwhile"):
         files.file_read(**given, path="x")
-    with pytest.raises(Conflict, match="not known whether"):
+    with pytest.raises(Unavailable, match="not known whether"):
         files.file_remove(**given, path="x")
-    assert written() == []
+    assert written() == [("environment.file_remove", {"path": "x", "outcome": "not known"})]
 
 
 def test_one_that_hangs_is_not_waited_for(
@@ -170,11 +179,144 @@ def test_one_that_hangs_is_not_waited_for(
             files.folder_list(actor=as_alice, environment=lab)
 
 
-def test_few_at_once(as_alice: Actor, lab: Environment) -> None:
-    place, refused = files._places.place, pytest.raises(Unavailable, match="in a moment")
-    with place(lab.pk), place(lab.pk), refused:
-        files.folder_list(actor=as_alice, environment=lab)
-    assert names(as_alice, lab) == []
+def test_what_perhaps_was_done_is_audited(
+    as_alice: Actor, lab: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab}
+
+    async def hangs(streams: Streams) -> int:
+        while True:
+            await streams.read()
+            await asyncio.sleep(0.01)
+
+    async def refuses(streams: Streams) -> int:
+        raise Unavailable("the site's API server does not answer")
+
+    monkeypatch.setattr(files, "SECONDS", 0.1)
+    told(lab, monkeypatch, hangs)
+    with pytest.raises(
+        Unavailable, match=r"not answer within 0.1 seconds: it is not known whether it was done"
+    ):
+        files.file_remove(**given, path="x")
+    told(lab, monkeypatch, breaks)
+    with pytest.raises(Unavailable, match="ended the connection to the pod: it is not known"):
+        files.file_write(**given, path="y", read=BytesIO(b"yes").read)
+    told(lab, monkeypatch, refuses)
+    with pytest.raises(Unavailable, match=r"does not answer$"):
+        files.file_remove(**given, path="z")
+    assert written() == [
+        ("environment.file_remove", {"path": "x", "outcome": "not known"}),
+        (
+            "environment.file_upload",
+            {"path": "y", "bytes": 3, "overwrite": False, "outcome": "not known"},
+        ),
+    ]
+
+
+def while_under_way(actor: Actor, rows: list[Environment], then: Callable[[], object]) -> None:
+    """`then` is done while the actor uploads a file into each of them."""
+
+    def read(most: int) -> bytes:
+        while_under_way(actor, rows[1:], then)
+        return b""
+
+    if rows:
+        files.file_write(actor=actor, environment=rows[0], path=f"file-{len(rows)}", read=read)
+    else:
+        then()
+
+
+def test_few_at_once(as_alice: Actor, workspace: Workspace, lab: Environment, bob: User) -> None:
+    """In one environment, and of one person; what is sent is read only where there is a place."""
+    more, last = (ready(as_alice, workspace, name, gpus=0) for name in ("more", "last"))
+    workspace.members.create(user=bob, role="edit")
+    as_bob = actor_for(user=bob)
+
+    def refused(actor: Actor, row: Environment, words: str) -> None:
+        with pytest.raises(Unavailable, match=words):
+            files.file_write(actor=actor, environment=row, path="x", read=lambda most: pytest.fail("read"))
+
+    def then() -> None:
+        refused(as_alice, last, "you have 3 files or folders under way")
+        refused(as_bob, lab, "other files are being copied")
+        assert names(as_bob, last) == []
+
+    while_under_way(as_alice, [lab, lab, more], then)
+    assert names(as_alice, lab) == ["file-2", "file-3"]
+
+
+def test_no_site_has_all_places(
+    as_alice: Actor, workspace: Workspace, lab: Environment, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert files.OF_PERSON < files.OF_SITE < files.AT_ONCE
+    monkeypatch.setattr(files, "OF_SITE", 2)
+    more = ready(as_alice, workspace, "more", gpus=0)
+    workspace.members.create(user=bob, role="edit")
+
+    def then() -> None:
+        with pytest.raises(Unavailable, match="other files"):
+            files.folder_list(actor=actor_for(user=bob), environment=more)
+
+    while_under_way(as_alice, [lab, lab], then)
+    assert names(actor_for(user=bob), more) == []
+
+
+def test_a_new_name_can_be_read(as_alice: Actor, lab: Environment) -> None:
+    """Also where a file may be replaced; an odd one that is there is replaced."""
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab, "path": "odd\x07name", "overwrite": True}
+    with pytest.raises(Invalid, match="no control characters"):
+        files.file_write(**given, read=BytesIO(b"x").read)
+    files.file_write(actor=as_alice, environment=lab, path="x", read=BytesIO(b"x").read)
+    SandboxFile.objects.update(path="odd\x07name")
+    files.file_write(**given, read=BytesIO(b"new").read)
+    assert files.file_read(actor=as_alice, environment=lab, path="odd\x07name") == b"new"
+
+
+def test_what_is_moved(as_alice: Actor, lab: Environment) -> None:
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab}
+    files.folder_make(**given, path="a")
+    files.folder_make(**given, path="a/b")
+    files.file_write(**given, path="a/b/c", read=BytesIO(b"x").read)
+    files.file_move(**given, path="a", to="ä")
+    files.file_move(**given, path="ä/b/c", to="c")
+    files.file_move(**given, path="ä/b", to="b")
+    assert (names(as_alice, lab), names(as_alice, lab, "ä")) == (["b", "ä", "c"], [])
+    assert files.file_read(**given, path="c") == b"x"
+    for path, to, words in (("c", "b", "already"), ("b", "b/x", "of itself"), ("b", "c/x", "not a folder")):
+        with pytest.raises(Conflict, match=words):
+            files.file_move(**given, path=path, to=to)
+    with pytest.raises(NotFound):
+        files.file_move(**given, path="nothing", to="x")
+    for to in ("../x", "odd\x07name", ""):
+        with pytest.raises(Invalid) as refused:
+            files.file_move(**given, path="c", to=to)
+        assert list(refused.value.fields) == ["to"]
+    assert written()[1:] == [
+        ("environment.file_move", {"path": path, "to": to})
+        for path, to in (("a", "ä"), ("ä/b/c", "c"), ("ä/b", "b"))
+    ]
+
+
+def test_a_simulated_home_has_an_end(
+    as_alice: Actor, lab: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is replaced does not count twice; a list reads no contents."""
+    given: dict[str, Any] = {"actor": as_alice, "environment": lab}
+    monkeypatch.setattr(homes, "ROOM", 3 * homes.SHOWN)
+    files.file_write(**given, path="x", read=BytesIO(bytes(homes.SHOWN)).read)
+    with pytest.raises(Conflict, match="no room left"):
+        files.file_write(**given, path="y", read=BytesIO(b"y").read)
+    files.file_write(**given, path="x", read=BytesIO(bytes(homes.SHOWN)).read, overwrite=True)
+    files.folder_make(**given, path="z")
+    with pytest.raises(Conflict, match="no room left"):
+        files.folder_make(**given, path="y")
+    with CaptureQueriesContext(connection) as asked:
+        assert names(as_alice, lab) == ["z", "x"]
+    selected = [each["sql"] for each in asked if "sandbox_sandboxfile" in each["sql"]]
+    assert [
+        sql for sql in selected if '"content"' in sql.replace('LENGTH("sandbox_sandboxfile"."content")', "")
+    ] == []
+    assert selected
 
 
 def test_no_lock_waits_for_the_site(as_alice: Actor, lab: Environment) -> None:

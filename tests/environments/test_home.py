@@ -1,6 +1,7 @@
 """The scripts for files of a home, by the shells of this machine in a folder that stands for it; and the paths that may be asked."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from gpuaas.environments.home import (
     listed,
     path_read,
 )
-from gpuaas.providers.base import FileVerb
+from gpuaas.providers.base import FileOver, FileVerb
 
 NAMES = [
     "plain",
@@ -36,21 +37,29 @@ NAMES = [
     "end\n",
     "L 1",
 ]
-SHELLS = [each for each in ("sh", "bash", "busybox") if shutil.which(each)]
+SHELLS = {
+    os.path.realpath(found) for name in ("sh", "dash", "bash", "busybox") if (found := shutil.which(name))
+}
 
 
 class Home:
-    def __init__(self, root: Path, shell: str) -> None:
-        self.root, self.shell = root, shell
+    """Of BusyBox all programs are taken, of other shells those of this machine. before: what is found ahead of them."""
+
+    def __init__(self, root: Path, shell: str, programs: Path) -> None:
+        self.root, self.before = root, ""
+        self.program, self.path = [shell], os.environ["PATH"]
+        if shell.endswith("busybox"):
+            subprocess.run([shell, "--install", "-s", programs], check=True)
+            self.program, self.path = [shell, "sh"], str(programs)
 
     def asks(
         self, verb: FileVerb, path: str, *more: str, given: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
         found = path_read(path)
         where = (str(found) or ".",) if verb is FileVerb.LIST else (found.folder, found.name)
-        words = command(str(self.root), verb, *where, *more)[1:]
-        program = [self.shell, "sh"] if self.shell == "busybox" else [self.shell]
-        return subprocess.run([*program, *words], input=given, capture_output=True, check=False, timeout=20)
+        words = [*self.program, *command(str(self.root), verb, *where, *more)[1:]]
+        env = {"PATH": f"{self.before}:{self.path}".removeprefix(":")}
+        return subprocess.run(words, input=given, capture_output=True, check=False, timeout=20, env=env)
 
     def done(self, verb: FileVerb, path: str, *more: str, given: bytes = b"") -> bytes:
         """Raises what a service would."""
@@ -65,19 +74,23 @@ class Home:
     def reads(self, path: str) -> bytes:
         return self.done(FileVerb.READ, path, str(FILE_MOST))
 
-    def writes(self, path: str, given: bytes, *, size: int | None = None, overwrite: bool = False) -> None:
+    def writes(
+        self, path: str, given: bytes, *, size: int | None = None, over: FileOver = FileOver.NOTHING
+    ) -> None:
         length = len(given) if size is None else size
-        self.done(FileVerb.WRITE, path, str(length), ".part", "1" if overwrite else "", given=given)
+        self.done(FileVerb.WRITE, path, str(length), ".part", over, given=given)
 
 
-@pytest.fixture(params=SHELLS)
-def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
+@pytest.fixture(params=sorted(SHELLS))
+def home(
+    request: pytest.FixtureRequest, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
     """Nothing happens outside of it."""
     root = tmp_path / "home of\nalice"
     root.mkdir()
     (tmp_path / "secret").write_text("not in the home")
     (tmp_path / "home of").mkdir()
-    yield Home(root, request.param)
+    yield Home(root, request.param, tmp_path_factory.mktemp("programs"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home of", "home of\nalice", "secret"]
     assert not list((tmp_path / "home of").iterdir())
 
@@ -141,7 +154,7 @@ def test_it_stays_in_the_home(home: Home) -> None:
             home.writes(f"{place}/new", b"x")
     assert home.reads("also") == home.reads("again/here.txt") == b"here"
     with pytest.raises(Conflict, match="it is a link"):
-        home.writes("away", b"x", overwrite=True)
+        home.writes("away", b"x", over=FileOver.EITHER)
     home.done(FileVerb.REMOVE, "up")
     home.done(FileVerb.REMOVE, "away")
     assert (home.root.parent / "secret").read_text() == "not in the home"
@@ -156,9 +169,9 @@ def test_a_file_is_there_whole_or_not_at_all(home: Home) -> None:
     with pytest.raises(Conflict, match="one of this name already"):
         home.writes("notes", b"two")
     with pytest.raises(Conflict, match="did not arrive whole"):
-        home.writes("notes", b"tw", size=3, overwrite=True)
+        home.writes("notes", b"tw", size=3, over=FileOver.EITHER)
     assert home.reads("notes") == b"one"
-    home.writes("notes", b"two", overwrite=True)
+    home.writes("notes", b"two", over=FileOver.EITHER)
     assert home.reads("notes") == b"two"
     assert (home.root / "notes").stat().st_mode & 0o777 == 0o750
     assert list(home.lists()) == ["notes"]
@@ -166,6 +179,96 @@ def test_a_file_is_there_whole_or_not_at_all(home: Home) -> None:
     with pytest.raises(Conflict):
         home.writes("other", b"three")
     assert (home.root / "notes").read_bytes() == b"two", "the temporary name is nobody's link"
+
+
+def races(home: Home, before: Path, *, links: bool) -> None:
+    """Somebody else makes `notes` after it was looked for, and before a program takes the name."""
+    for name in ("ln", "mv"):
+        real = "exit 1" if name == "ln" and not links else f'PATH={shlex.quote(home.path)} exec {name} "$@"'
+        program = before / name
+        program.write_text(f"#!/bin/sh\n[ -s notes ] || echo first > notes\n{real}\n")
+        program.chmod(0o755)
+    home.before = str(before)
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("over", [FileOver.NOTHING, FileOver.EITHER])
+def test_of_two_that_upload_one_new_name_the_later_is_refused(
+    home: Home, tmp_path_factory: pytest.TempPathFactory, over: FileOver, *, links: bool
+) -> None:
+    """The first one is done when the second has looked, on a file system with hard links and on one without."""
+    races(home, tmp_path_factory.mktemp("before"), links=links)
+    if over is FileOver.NOTHING:
+        with pytest.raises(Conflict, match="one of this name already"):
+            home.writes("notes", b"second", over=over)
+    else:
+        home.writes("notes", b"second", over=over)
+    assert home.reads("notes") == (b"first\n" if over is FileOver.NOTHING else b"second")
+    assert list(home.lists()) == ["notes"]
+
+
+def test_a_new_name_is_one_that_can_be_read(home: Home) -> None:
+    """An odd one may be replaced, where it is there."""
+    with pytest.raises(Invalid, match="no control characters"):
+        home.writes("odd\nname", b"one", over=FileOver.FILE)
+    assert not list(home.root.iterdir())
+    (home.root / "odd\nname").touch()
+    home.writes("odd\nname", b"two", over=FileOver.FILE)
+    assert home.reads("odd\nname") == b"two"
+
+
+def test_without_hard_links_a_new_name_is_taken(home: Home, tmp_path_factory: pytest.TempPathFactory) -> None:
+    before = tmp_path_factory.mktemp("before")
+    (before / "ln").write_text("#!/bin/sh\nexit 1\n")
+    (before / "ln").chmod(0o755)
+    home.before = str(before)
+    home.writes("notes", b"one")
+    assert (home.reads("notes"), list(home.lists())) == (b"one", ["notes"])
+
+
+def test_what_is_moved_is_what_it_was(home: Home) -> None:
+    """A file, a folder with what is in it, and a link that is not followed."""
+    (home.root / "full").mkdir()
+    home.writes("full/file", b"x")
+    (home.root / "away").symlink_to("../secret")
+    for name in NAMES:
+        home.done(FileVerb.MOVE, "full/file", "full", name)
+        home.done(FileVerb.MOVE, f"full/{name}", ".", "file")
+        home.done(FileVerb.MOVE, "file", "full", "file")
+        home.done(FileVerb.MOVE, "full", ".", name)
+        home.done(FileVerb.MOVE, name, ".", "full")
+    home.done(FileVerb.MOVE, "away", "full", "away")
+    assert (sorted(home.lists("full")), sorted(home.lists())) == (["away", "file"], ["full"])
+    assert home.reads("full/file") == b"x"
+    assert (home.root / "full" / "away").readlink() == Path("../secret")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_is_moved_overwrites_nothing(
+    home: Home, tmp_path_factory: pytest.TempPathFactory, *, links: bool
+) -> None:
+    """Also what was made after it had looked; and it stays in the home."""
+    for name in ("one", "two"):
+        home.writes(name, name.encode())
+    (home.root / "folder").mkdir()
+    (home.root / "up").symlink_to("..")
+    for path, folder, name, kind, words in (
+        ("one", ".", "two", Conflict, "already"),
+        ("folder", ".", "two", Conflict, "already"),
+        ("one", ".", "folder", Conflict, "already"),
+        ("one", ".", "one", Conflict, "already"),
+        ("one", "two", "x", Conflict, "not a folder"),
+        ("one", "nothing", "x", NotFound, "no such"),
+        ("nothing", ".", "x", NotFound, "no such"),
+        ("one", "up", "x", Conflict, "leads out of the home"),
+        ("folder", "folder", "x", Conflict, "could not do it"),
+    ):
+        with pytest.raises(kind, match=words):
+            home.done(FileVerb.MOVE, path, folder, name)
+    races(home, tmp_path_factory.mktemp("before"), links=links)
+    with pytest.raises(Conflict, match="already"):
+        home.done(FileVerb.MOVE, "one", ".", "notes")
+    assert (home.reads("one"), home.reads("two"), home.reads("notes")) == (b"one", b"two", b"first\n")
 
 
 def test_what_cannot_be_done_is_said(home: Home) -> None:
@@ -183,8 +286,8 @@ def test_what_cannot_be_done_is_said(home: Home) -> None:
         (FileVerb.LIST, "nothing", (), NotFound, "no such"),
         (FileVerb.READ, "full", (str(FILE_MOST),), Conflict, "it is a folder"),
         (FileVerb.READ, "large", (str(FILE_MOST),), Conflict, "more than 16 MiB"),
-        (FileVerb.WRITE, "full", ("0", ".part", "1"), Conflict, "it is a folder"),
-        (FileVerb.WRITE, "x/y", ("0", ".part", "1"), NotFound, "no such"),
+        (FileVerb.WRITE, "full", ("0", ".part", FileOver.EITHER), Conflict, "it is a folder"),
+        (FileVerb.WRITE, "x/y", ("0", ".part", FileOver.EITHER), NotFound, "no such"),
     ):
         with pytest.raises(kind, match=words):
             home.done(verb, path, *more)
@@ -246,5 +349,13 @@ def test_a_long_list_is_cut_and_a_lie_is_bounded() -> None:
     found = listed(path_read(""), many, cut=False)
     assert (len(found.entries), found.cut) == (ENTRIES_MOST, True)
     assert not listed(path_read(""), b"/ 81a4 1 0 ./cu", cut=True).entries
+    many_digits = b"/ 81a4 %s 0 ./size\n/ %s 1 0 ./mode\n/ 81a4 1 %s ./time\n" % (
+        b"9" * 5000,
+        b"f" * 40,
+        b"9" * 20,
+    )
+    assert not listed(path_read(""), many_digits, cut=False).entries
+    most = listed(path_read(""), b"/ ffffffff %s -%s ./most\n" % (b"9" * 19, b"9" * 19), cut=False)
+    assert [(each.name, each.kind) for each in most.entries] == [("most", "other")]
     odd = listed(path_read(""), b"/ 81a4 1 99999999999999 ./late\n/ 81a4 1 -5 ./early\nnonsense", cut=False)
     assert [each.changed_at.year for each in odd.entries] == [9999]

@@ -26,6 +26,7 @@ UNTRIED = {
     "components/confirm.html": CONFIRMED,
     "environments/_live.html": CHOSEN,
     "environments/access.html": CHOSEN,
+    "environments/_move.html": SITE,
     "environments/files.html": SITE,
     "machines/machine.html": CHOSEN,
     "operator/_draft_row.html": EFFECT,

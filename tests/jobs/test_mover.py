@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from gpuaas.core.errors import Mistakes
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.mover import CONFIG, HERE, SCRIPT, failure_of, mover_of, progress_of, script_of
+from gpuaas.jobs.mover import CONFIG, SCRIPT, mover_of
 from gpuaas.jobs.order import USUAL, order_read
-from gpuaas.jobs.states import Way
-from gpuaas.jobs.transfers import FIELDS
-from gpuaas.providers.base import JobPhase, ObservedJob
+from gpuaas.staging.rclone import HERE, failure_of, progress_of, script_of
+from gpuaas.staging.transfers import FIELDS, Way
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tests.jobs.stage import SECRET, credential, submitted
@@ -127,8 +126,8 @@ def test_a_link_leads_it_nowhere_but_into_its_volume(tree: Path, way: Way, folde
     (tree / "volumes/0/runs/7/up").symlink_to("../../../..")
     found = moved(tree, way, folder)
     assert (found.returncode, "rclone.conf" in found.stdout) == (1, False)
-    seen = ObservedJob(JobPhase.FAILED, "its command ended with exit code 1")
-    assert failure_of(found.stdout, way, seen).endswith("be moved: the folder leads out of its volume")
+    words = failure_of(found.stdout, way, "its command ended with exit code 1")
+    assert words.endswith("be moved: the folder leads out of its volume")
 
 
 @pytest.mark.parametrize("way", Way)
@@ -190,9 +189,7 @@ def test_how_far_it_is_by_transfer() -> None:
 def test_whatever_it_writes_is_read(text: str) -> None:
     found = progress_of(text, {})
     assert progress_of("", found) == found
-    assert failure_of(text, Way.IN, ObservedJob(JobPhase.FAILED, "it failed")).startswith(
-        "its inputs could not"
-    )
+    assert failure_of(text, Way.IN, "it failed").startswith("its inputs could not")
 
 
 @pytest.mark.parametrize(
@@ -207,5 +204,5 @@ def test_whatever_it_writes_is_read(text: str) -> None:
     ],
 )
 def test_why_it_failed(text: str, words: str) -> None:
-    seen = ObservedJob(JobPhase.FAILED, "its command ended with exit code 3")
-    assert failure_of(text, Way.OUT, seen) == f"its outputs could not be moved: {words}"
+    found = failure_of(text, Way.OUT, "its command ended with exit code 3")
+    assert found == f"its outputs could not be moved: {words}"

@@ -1,6 +1,7 @@
 """Members and roles."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from django.db import connection
@@ -8,7 +9,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from tenants.actors import Actor
-from tenants.models import AuditEntry, OrganizationMembership, Project, User
+from tenants.models import AuditEntry, Organization, OrganizationMembership, Project, User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, organization_members, project_members, projects_for, user_find
 from tenants.services import (
@@ -64,24 +65,46 @@ def test_last_owner_stays(as_alice: Actor, alice: User, bob: User, project: Proj
     assert not projects_for(actor=actor_for(user=alice)).exists()
 
 
+def test_an_owner_who_is_disabled_is_none(
+    as_alice: Actor, as_olga: Actor, alice: User, charlie: User, project: Project
+) -> None:
+    organization = project.organization
+    organization_member_set(actor=as_alice, organization=organization, user=charlie, role="owner")
+    user_deactivate(actor=as_olga, user=charlie)
+    with pytest.raises(Conflict, match="last owner"):
+        organization_member_remove(actor=as_alice, organization=organization, user=alice)
+    organization_member_remove(actor=as_alice, organization=organization, user=charlie)
+
+
+def removed(actor: Actor, whom: User, organization: Organization) -> None:
+    organization_member_remove(actor=actor, organization=organization, user=whom)
+
+
+def demoted(actor: Actor, whom: User, organization: Organization) -> None:
+    organization_member_set(actor=actor, organization=organization, user=whom, role="billing")
+
+
+@pytest.mark.parametrize("takes", [removed, demoted])
 @pytest.mark.django_db(transaction=True)
-def test_two_owners_cannot_remove_each_other_at_once(alice: User, project: Project) -> None:
+def test_two_owners_cannot_take_the_role_from_each_other_at_once(
+    takes: Callable[[Actor, User, Organization], None], alice: User, project: Project
+) -> None:
     other = UserFactory.create(username="dora")
     OrganizationMembershipFactory.create(organization=project.organization, user=other, role="owner")
     start = threading.Barrier(2)
     refused: list[Exception] = []
 
-    def remove(who: User, whom: User) -> None:
+    def take(who: User, whom: User) -> None:
         actor = actor_for(user=who)
         start.wait()
         try:
-            organization_member_remove(actor=actor, organization=project.organization, user=whom)
+            takes(actor, whom, project.organization)
         except Conflict as error:
             refused.append(error)
         finally:
             connection.close()
 
-    threads = [threading.Thread(target=remove, args=pair) for pair in ((alice, other), (other, alice))]
+    threads = [threading.Thread(target=take, args=pair) for pair in ((alice, other), (other, alice))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -22,11 +22,19 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.streams import AT_ONCE
 from gpuaas.core.streams import ROWS as PART
+from gpuaas.environments.home import FILE_MOST
+from gpuaas.environments.services import files
+from gpuaas.workspaces.models import Workspace
+from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import V1
 from tests.billing.stage import workspace_make
 from tests.e2e.portal import wait_until
+from tests.environments.conftest import workspace
+from tests.environments.stage import ready
 from tests.web.process import Web, web_process
+
+__all__ = ["workspace"]
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(1200)]
 
@@ -153,6 +161,30 @@ def test_who_reads_nothing_stops_nobody_else(project: Project, h100: Flavor, ali
             with asking(web, f"{V1}/projects", cookie_of(user)) as (said, status):
                 assert (status, b"weather-lm" in said.read()) == (200, True)
         assert "PoolTimeout" not in web.said()
+
+
+def test_a_file_that_nobody_reads_holds_its_place(as_alice: Actor, alice: User, workspace: Workspace) -> None:
+    """It is in memory for as long as its client takes; others, and the list of its folder, do not wait for it."""
+    lab = ready(as_alice, workspace, gpus=0)
+    files.file_write(actor=as_alice, environment=lab, path="big", read=io.BytesIO(bytes(FILE_MOST)).read)
+    place = f"{V1}/projects/weather-lm/environments/{lab.pk}/files"
+    paths = [
+        f"{place}/content?path=big",
+        f"{reverse('frontend:environment_file', args=['weather-lm', lab.pk])}?path=big",
+    ]
+    with web_process() as web, contextlib.ExitStack() as ended:
+        cookie = cookie_of(alice)
+        asked = [ended.enter_context(asking(web, path, cookie)) for path in 2 * paths]
+        assert [status for _, status in asked] == [200] * AT_ONCE + [429] * 2
+        with asking(web, place, cookie) as (said, status):
+            assert (status, b"big" in said.read()) == (200, True)
+        ended.close()
+
+        def left() -> bool:
+            with asking(web, paths[0], cookie) as (_, status):
+                return status == 200
+
+        wait_until("the places of those who left", left, seconds=60)
 
 
 @contextlib.contextmanager

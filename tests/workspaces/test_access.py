@@ -7,8 +7,10 @@ import time_machine
 from pytest_django import Settings
 
 from gpuaas.catalog.models import Site
+from gpuaas.core import claims
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from gpuaas.core.ids import uuid7
 from gpuaas.providers.base import Access, AccessCapability, Member, WorkspaceRef
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.driver import SandboxDriver
@@ -31,6 +33,7 @@ from gpuaas.workspaces.tasks import sweep
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
+from tests.factories.catalog import SiteFactory
 from tests.workspaces.stage import members_at_site, ready, run_now, settle
 
 pytestmark = pytest.mark.django_db
@@ -129,6 +132,32 @@ def test_a_site_that_does_not_answer_is_asked_again(
         assert ("workspaces.revoke", str(workspace.pk)) in poked
         revoke(workspace.pk)
     assert standings(workspace) == ["revoked"]
+
+
+def test_a_site_with_many_revocations_keeps_no_other_from_its_own(
+    as_bob: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "SWEEP_LIMIT", 2)
+    credential_issue(actor=as_bob, workspace=workspace)
+    grant = workspace.grants.get()
+    healthy = SiteFactory.create(slug="healthy")
+    for number, site in enumerate((workspace.site, workspace.site, workspace.site, healthy)):
+        other = Workspace.objects.get(pk=workspace.pk)
+        other.pk, other.site, other.name, other._state.adding = uuid7(), site, f"w-{number}", True
+        other.save()
+        due = now() - timedelta(minutes=10 - number)
+        AccessGrant.objects.create(
+            workspace=other,
+            user=grant.user,
+            issued_at=grant.issued_at,
+            expires_at=grant.expires_at,
+            revoke_due_at=due,
+        )
+    poked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("gpuaas.workspaces.tasks.poke", lambda *args: poked.append(args))
+    sweep()
+    asked = [Workspace.objects.get(pk=pk).name for task, pk in poked if task == "workspaces.revoke"]
+    assert asked == ["w-0", "w-3"], "the oldest of each site"
 
 
 def test_one_that_is_issued_while_it_is_revoked_is_not_shown(

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Conflict, QuotaRefused
 from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.metering.services import usage_apply
@@ -208,12 +209,17 @@ class Site(RuleBasedStateMachine):
             assert row.flavor == self.flavors[row.holder.name.startswith("borrows")]
             pod = live.get(row.consumer_uid)
             if pod is not None:
-                assert (row.started_at, row.quantity) == (pod.scheduled_at, pod.gpus)
-                assert row.ended_at == pod.finished_at
+                assert (row.started_at, row.quantity) == (second_of(pod.scheduled_at), pod.gpus)
+                assert row.ended_at == second_of(pod.finished_at)
             else:
                 assert row.ended_at is not None
         began = {uid for uid, pod in live.items() if pod.scheduled_at is not None}
         assert began <= set(rows.values_list("consumer_uid", flat=True))
+
+
+def second_of(moment: datetime | None) -> datetime | None:
+    """As it is metered: a pod that waits starts in the middle of a second where the grace of another one ends."""
+    return whole_second(moment) if moment is not None else None
 
 
 @pytest.mark.django_db

@@ -47,6 +47,7 @@ LATER = (
     "nfs-common",
     "libnss-extrausers",
     "openmpi-bin",
+    "rclone",
     "environment-modules",
     "wireguard-tools",
 )

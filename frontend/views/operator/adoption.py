@@ -15,7 +15,13 @@ from frontend.presenters.operator.adoption import adoptable_rows, plan_shown
 from frontend.presenters.operator.nodes import gpu_names_at
 from frontend.presenters.words import words_of
 from frontend.presenters.work import Work, work_of
-from frontend.views.operator.common import OperatorPlace, row_doors, site_action, site_page
+from frontend.views.operator.common import (
+    OperatorPlace,
+    projects_proposed,
+    row_doors,
+    site_action,
+    site_page,
+)
 from frontend.views.operator.site_parts import tab
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.selectors import flavors_for
@@ -29,9 +35,8 @@ from gpuaas.workspaces.selectors import (
     adoption_scan_get_for,
     adoptions_for,
 )
-from tenants.selectors import project_get_for, projects_for
+from tenants.selectors import project_get_for
 
-PROJECTS = 200
 REFUSALS = (Conflict, Invalid, NoCapacity, QuotaRefused, StaleVersion)
 
 
@@ -133,8 +138,7 @@ def adoption_new(request: HttpRequest, here: OperatorPlace, row: Site, name: str
     form = AdoptionForm(posted(request), flavors=flavors, proposed=item.proposal.items, initial=initial)
     if form.is_valid() and (made := _planned(request, here, row, name, form)):
         return redirect("frontend:operator_adoption", row.slug, made.pk)
-    projects = projects_for(actor=here.actor)[:PROJECTS]
-    context = tab(row, "adoption", name, item=item, form=form, projects=projects)
+    context = tab(row, "adoption", name, item=item, form=form, projects=projects_proposed(here))
     return draw_page(request, "operator/adoption_new.html", context)
 
 

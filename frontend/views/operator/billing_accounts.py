@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from billing import services
 from billing.models import BillingAccount, Discount, ProjectCostCenter
@@ -18,7 +19,7 @@ from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.presenters.rate_cards import percent_words
 from frontend.views.operator.common import OperatorPlace, crumbs, organization_action, organization_page
 from gpuaas.catalog.models import Flavor
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from tenants.models import Organization, Project
 
 LIST = Listing(
@@ -71,6 +72,7 @@ def _page(request: HttpRequest, here: OperatorPlace, row: Organization, **forms:
         "account_form": AccountForm(initial=_first(account), auto_id="account_%s"),
         "discount_form": DiscountForm(flavors=_flavors(), auto_id="discount_%s"),
         "center_form": CostCenterForm(auto_id="center_%s"),
+        "again": reverse("frontend:operator_billing", args=[row.slug]),
         "crumbs": crumbs(
             "Tenants", ("Organizations", "operator_organizations"), (f"{row.name}: billing", "")
         ),
@@ -87,7 +89,7 @@ def _flavors() -> list[str]:
 
 
 def _first(account: BillingAccount) -> dict[str, Any]:
-    names = ("currency", "tax_label", "address", "invoice_reference")
+    names = ("currency", "tax_label", "address", "invoice_reference", "version")
     found = {name: getattr(account, name) for name in names}
     return found | {"tax_rate": f"{amount_of(account.tax_rate_bp, 'EUR'):f}"}
 
@@ -106,7 +108,7 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
     form = AccountForm(request.POST, auto_id="account_%s")
     if form.is_valid():
         asked = form.cleaned_data
-        with refusals_on(form, Invalid):
+        with refusals_on(form, Invalid, StaleVersion):
             terms = services.AccountTerms(
                 currency=asked["currency"].strip().upper(),
                 tax_rate_bp=services.tax_rate_parse(asked["tax_rate"].strip()),
@@ -114,7 +116,9 @@ def account(request: HttpRequest, here: OperatorPlace, row: Organization) -> Htt
                 address=asked["address"],
                 invoice_reference=asked["invoice_reference"],
             )
-            services.account_update(actor=here.actor, organization=row, terms=terms)
+            services.account_update(
+                actor=here.actor, organization=row, terms=terms, expected_version=asked["version"]
+            )
             text = f"Account of {row.name} saved."
             return done(request, text, "frontend:operator_billing", row.slug)
     return _page(request, here, row, account_form=form)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Concatenate, TypeVar
 
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.urls import reverse
@@ -19,9 +20,10 @@ from gpuaas.clusters.selectors import template_get
 from gpuaas.core.events import OPERATORS_GROUP
 from tenants.models import Organization, Project
 from tenants.roles import Permission
-from tenants.selectors import organization_get_for, platform_require
+from tenants.selectors import organization_get_for, platform_require, projects_for
 
 R = TypeVar("R")
+PROPOSED = 200
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,6 @@ def crumbs(section: str, *rest: tuple[str, str]) -> tuple[Crumb, ...]:
     return (Crumb(section), *named)
 
 
-def projects_known() -> dict[str, Project]:
-    """Of all organizations, by slug, for choosing one."""
-    rows = Project.objects.select_related("organization").order_by("organization__name", "name")
-    return {row.slug: row for row in rows}
+def projects_proposed(here: OperatorPlace) -> QuerySet[Project]:
+    """What a page with a ProjectField proposes."""
+    return projects_for(actor=here.actor)[:PROPOSED]

@@ -22,7 +22,7 @@ from frontend.views.operator.common import (
     crumbs,
     operator_action,
     operator_page,
-    projects_known,
+    projects_proposed,
 )
 from frontend.views.prices import POOLS, RESERVED
 from gpuaas.catalog.models import Flavor
@@ -39,7 +39,6 @@ from quotas.pools import (
     pool_reserve,
     pool_reserve_check,
 )
-from tenants.models import Project
 
 LIST = Listing(
     "reservations",
@@ -61,13 +60,13 @@ LIST = Listing(
 def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     """A POST without `confirmed` shows what would happen, and one with `back` the form again, as it was filled in. While it is
     typed, it is tried as if it were confirmed."""
-    flavors, projects = _flavors(), projects_known()
-    form = _form(posted(request), flavors, projects)
+    flavors = _flavors()
+    form = _form(posted(request), flavors)
     plan: dict[str, Any] = {}
     if form.is_valid() and "back" not in request.POST:
         asked = dict(form.cleaned_data)
         confirmed, note = asked.pop("confirmed"), asked.pop("note")
-        asked["flavor"], asked["project"] = flavors[asked["flavor"]], projects[asked["project"]]
+        asked["flavor"] = flavors[asked["flavor"]]
         with refusals_on(form, Invalid):
             if confirmed or is_check(request):
                 made = pool_reserve(actor=here.actor, note=note, **asked)
@@ -77,12 +76,8 @@ def reservations(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
     return _draw(request, here, form, plan=plan, may_reserve=bool(flavors) and here.may_manage)
 
 
-def _form(data: Any, flavors: Mapping[str, Flavor], projects: Mapping[str, Project]) -> ReservationForm:
-    return ReservationForm(
-        data,
-        flavors=[(slug, _named(row)) for slug, row in flavors.items()],
-        projects=[(slug, f"{row.organization.name}: {row.name}") for slug, row in projects.items()],
-    )
+def _form(data: Any, flavors: Mapping[str, Flavor]) -> ReservationForm:
+    return ReservationForm(data, flavors=[(slug, _named(row)) for slug, row in flavors.items()])
 
 
 def _draw(
@@ -99,6 +94,7 @@ def _draw(
         "refused": refused,
         "plan": plan,
         "may_reserve": may_reserve,
+        "projects": projects_proposed(here),
         "crumbs": crumbs("Supply", ("Reservations", "")),
         "again": reverse("frontend:operator_reservations"),
     }
@@ -182,8 +178,7 @@ def _draw_refused(
         messages.error(request, str(refused.non_field_errors()[0]))
         return redirect("frontend:operator_reservations")
     flavors = _flavors()
-    form = _form(None, flavors, projects_known())
-    return _draw(request, here, form, may_reserve=bool(flavors), refused=refused)
+    return _draw(request, here, _form(None, flavors), may_reserve=bool(flavors), refused=refused)
 
 
 def _ended(row: PoolReservation, ended: PoolReservation | None) -> str:

@@ -18,7 +18,7 @@ from frontend.frame import Refusals, checked, done, draw_page, is_check, name_ty
 from frontend.lists import Column, Listing, find, list_page, named
 from frontend.nav import Crumb
 from frontend.presenters.effect import Effect, kept_ready
-from frontend.views.operator.common import OperatorPlace, crumbs, projects_known, row_doors, template_page
+from frontend.views.operator.common import OperatorPlace, crumbs, projects_proposed, row_doors, template_page
 from gpuaas.clusters import services
 from gpuaas.clusters.models import ClusterTemplate, WarmPool
 from gpuaas.clusters.selectors import definition_of, template_get
@@ -49,17 +49,14 @@ LIST = Listing(
 def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) -> HttpResponseBase:
     """A POST without `confirmed` shows what they would cost, and one with `back` the form again. While it is typed, it is tried as
     if it were confirmed."""
-    projects = projects_known()
     form = WarmPoolForm(
         posted(request),
-        projects=[(key, f"{row.organization.name}: {row.name}") for key, row in projects.items()],
         initial={"wanted": 1, "making_most": 1, "document": _defaults(template)},
     )
     look: dict[str, Any] = {}
     if form.is_valid() and "back" not in request.POST:
         asked = dict(form.cleaned_data)
         confirmed, _ = asked.pop("confirmed"), asked.pop("version")
-        asked["project"] = projects[asked["project"]]
         with Refusals(form.take, Invalid, Conflict):
             if confirmed or is_check(request):
                 made = services.warm_pool_create(actor=here.actor, template=template, **asked)
@@ -73,6 +70,7 @@ def pools(request: HttpRequest, here: OperatorPlace, template: ClusterTemplate) 
         "template": template,
         "form": form,
         "look": look,
+        "projects": projects_proposed(here),
         "orderable": template.versions.exists(),
         "crumbs": _crumbs(template, "Warm pools"),
     }

@@ -69,4 +69,6 @@ class HeldView(ProjectView, Generic[Row]):
         fresh = self.loaded().get(pk=row.pk)
         where = reverse(f"api:{self.noun}", kwargs={"project": fresh.project.slug, self.noun: str(fresh.pk)})
         headers = {"Location": where, "ETag": etag(fresh.version)}
-        return Response(self.output(fresh).data, status=202, headers=headers)
+        return Response(
+            self.output(fresh, context=self.seeing(fresh.project)).data, status=202, headers=headers
+        )

@@ -17,6 +17,7 @@ from gpuaas.backup.archive import (
     archive_read,
     archives_delete,
     private_file,
+    remains_delete,
     size_of,
 )
 from gpuaas.backup.contents import NOT_KEPT, migrations_applied, rows_count
@@ -50,6 +51,7 @@ def backup_make(*, folder: Path, passphrase: str = "") -> Path:
     except Permanent:
         # under a name that no archive has, so that it counts as none
         path.rename(path.with_name(f".{path.name}.wrong"))
+        remains_delete(folder)
         raise
     Backup.objects.create(
         name=path.name,

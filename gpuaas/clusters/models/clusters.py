@@ -27,7 +27,7 @@ class Cluster(Provisioned):
     trouble: why it failed: `cause`, `evidence` (lines), `next` (what to do). observed: nodes as last seen. warm_pool:
     the pool for which it was made, forever; until claimed_at it is held there. logins: names of those that its head lets
     in, by its own report; None = people have no logins of their own there. takes_jobs: whether its head has ever reported
-    the portal's jobs.
+    the portal's jobs; moves_files: whether it has also said that it submits movers of their files.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="clusters")
@@ -50,6 +50,7 @@ class Cluster(Provisioned):
     claimed_at = models.DateTimeField(null=True, blank=True)
     logins = models.JSONField(null=True, blank=True, editable=False)
     takes_jobs = models.BooleanField(default=False, db_default=False, editable=False)
+    moves_files = models.BooleanField(default=False, db_default=False, editable=False)
 
     class Meta(Provisioned.Meta):
         constraints = [

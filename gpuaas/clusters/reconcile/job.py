@@ -10,6 +10,7 @@ from gpuaas.clusters.reconcile.plan import Desired
 from gpuaas.clusters.spec import Part, parts_of
 from gpuaas.clusters.states import ClusterState
 from gpuaas.clusters.steps import sites_held
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import row_again
 from gpuaas.providers.base import ClusterSpec
@@ -46,7 +47,7 @@ def job_load(claimed: Cluster) -> Job:
     rows = Cluster.objects.select_related("project__organization", "site", "template_version__template")
     row = row_again(rows, claimed)
     steps = Prefetch("steps", queryset=ClusterOperationStep.objects.select_related("site"))
-    operation = row.operations.filter(finished_at__isnull=True).prefetch_related(steps).first()
+    operation = one_or_none(row.operations.filter(finished_at__isnull=True).prefetch_related(steps))
     listed = tuple(operation.steps.all()) if operation else ()
     named = {step.site_id for step in listed}
     parts = parts_of(row)

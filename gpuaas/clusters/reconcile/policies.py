@@ -32,6 +32,7 @@ from gpuaas.core import clock
 from gpuaas.core.claims import ClaimLost, claimed, release
 from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.visits import CLAIM_SECONDS
 from tenants.actors import SYSTEM
 
@@ -137,7 +138,7 @@ def _locked(held: ScalingPolicy) -> tuple[Cluster, ScalingPolicy]:
     """The cluster is locked first, as everywhere; then everything read here is current."""
     cluster = cluster_lock(held.pool.cluster_id)
     rows = ScalingPolicy.objects.select_for_update(of=("self",), no_key=True).select_related("pool__flavor")
-    row = rows.filter(pk=held.pk, claim_token=held.claim_token).first()
+    row = one_or_none(rows.filter(pk=held.pk, claim_token=held.claim_token))
     if row is None:
         raise ClaimLost("another process is working on this policy")
     return cluster, row

@@ -4,7 +4,9 @@ from gpuaas.clusters.services.access import (
     cluster_can_revoke,
     cluster_credential,
     credentials_revoke,
+    login_ask,
     revocations_carry_out,
+    revocations_due,
 )
 from gpuaas.clusters.services.changes import (
     cluster_delete,
@@ -23,11 +25,12 @@ from gpuaas.clusters.services.imports import (
     parameters_import_request,
     template_parameters_import,
 )
+from gpuaas.clusters.services.job_reports import jobs_carry_out, jobs_due
 from gpuaas.clusters.services.jobs import (
     cluster_job_cancel,
+    cluster_job_retry,
     cluster_job_submit,
     cluster_job_wrong,
-    jobs_carry_out,
     jobs_why_not,
     partitions_of,
 )
@@ -67,6 +70,7 @@ __all__ = [
     "cluster_delete",
     "cluster_extend",
     "cluster_job_cancel",
+    "cluster_job_retry",
     "cluster_job_submit",
     "cluster_job_wrong",
     "cluster_order",
@@ -78,7 +82,9 @@ __all__ = [
     "cluster_upgrade",
     "credentials_revoke",
     "jobs_carry_out",
+    "jobs_due",
     "jobs_why_not",
+    "login_ask",
     "node_report",
     "parameters_are_told",
     "parameters_import_drop",
@@ -92,6 +98,7 @@ __all__ = [
     "queue_report",
     "resume_preview",
     "revocations_carry_out",
+    "revocations_due",
     "scale_preview",
     "scale_warnings",
     "seeds_rotate",

@@ -7,6 +7,8 @@ from datetime import timedelta
 
 import structlog
 from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Random
 
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterLogin
 from gpuaas.clusters.selectors import cluster_require, grants_lost, grants_open
@@ -15,7 +17,7 @@ from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, cluster_loc
 from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import spec_of
 from gpuaas.clusters.states import ClusterState
-from gpuaas.core import clock
+from gpuaas.core import claims, clock
 from gpuaas.core.errors import Conflict, Forbidden, GpuaasError
 from gpuaas.core.ids import short
 from gpuaas.core.queue import poke
@@ -63,6 +65,13 @@ def cluster_credential(*, actor: Actor, cluster: Cluster, lifetime: timedelta | 
     return access
 
 
+def login_ask(*, actor: Actor, cluster: Cluster) -> None:
+    """Where people have logins of their own the actor has one from now on, whatever is refused afterwards."""
+    cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS)
+    if actor.user_id is not None and cluster.logins is not None:
+        login_of(project=cluster.project, user_id=actor.user_id)
+
+
 def login_entered(cluster: Cluster, user_id: uuid.UUID) -> ClusterLogin | None:
     """Where people have logins of their own, the person's, once the head lets it in."""
     if cluster.logins is None:
@@ -79,7 +88,7 @@ def _confirm(grant: ClusterGrant, access: Access) -> None:
     if rows.filter(revoke_asked_at=None).update(expires_at=access.expires_at):
         return
     rows.update(revoke_asked_at=clock.now(), revoked_at=None, expires_at=access.expires_at)
-    poke("clusters.revoke")
+    poke("clusters.revoke_at", str(grant.cluster_id))
     raise Conflict("this access was revoked at the same moment; request it again if you still have access")
 
 
@@ -97,7 +106,7 @@ def credentials_revoke(*, actor: Actor, cluster: Cluster, user: User) -> int:
     count = rows.update(revoke_asked_at=clock.now())
     if count:
         _revocation_record(actor, row, user, count)
-        poke("clusters.revoke")
+        poke("clusters.revoke_at", str(row.pk))
     return count
 
 
@@ -128,27 +137,36 @@ def rights_follow() -> int:
     return len(lost)
 
 
-def revocations_carry_out() -> int:
-    """Asks the sites; returns how many credentials they have confirmed as ended. Safe at any time, in any number of
-    processes."""
-    outside_transaction()
+def revocations_due() -> list[uuid.UUID]:
+    """Clusters with credentials that their sites have not ended yet, one of each site after the other."""
     rights_follow()
-    asked = ClusterGrant.objects.filter(
-        revoke_asked_at__isnull=False, revoked_at=None, expires_at__gt=clock.now()
-    ).exclude(cluster__state=S.DELETED)
+    rows = Cluster.objects.exclude(state=S.DELETED).filter(Exists(_asked(OuterRef("pk"))))
+    return claims.in_turn(rows, by="site", first=Random(), limit=REVOCATIONS)
+
+
+def revocations_carry_out(*, cluster_id: uuid.UUID) -> int:
+    """Asks the site; returns how many credentials it has confirmed as ended. Safe at any time, in any number of processes."""
+    outside_transaction()
+    asked = _asked(cluster_id).exclude(cluster__state=S.DELETED)
     found = asked.select_related(
         "user",
         "cluster__project__organization",
         "cluster__site",
         "cluster__template_version__template",
-    ).order_by("?")[:REVOCATIONS]  # a cluster that never answers keeps nobody else's waiting for ever
-    ended, silent = 0, set[uuid.UUID]()
+    ).order_by("?")[:REVOCATIONS]
+    ended = 0
     for (cluster, user), grants in _by_person(found).items():
-        if cluster.pk not in silent:
-            done = _end(cluster, user, grants)
-            ended += done
-            silent |= set() if done else {cluster.pk}
+        done = _end(cluster, user, grants)
+        if not done:
+            break
+        ended += done
     return ended
+
+
+def _asked(cluster_id: uuid.UUID | OuterRef) -> QuerySet[ClusterGrant]:
+    return ClusterGrant.objects.filter(
+        cluster=cluster_id, revoke_asked_at__isnull=False, revoked_at=None, expires_at__gt=clock.now()
+    )
 
 
 def cluster_can_revoke(cluster: Cluster) -> bool:

@@ -15,7 +15,7 @@ from gpuaas.clusters.spec import burst_site, pools_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
-from gpuaas.core.rows import first_of, version_require
+from gpuaas.core.rows import first_of, one_or_none, version_require
 from gpuaas.lifecycle.allowed import Verb
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -49,7 +49,7 @@ def policy_create(*, actor: Actor, cluster: Cluster, pool: str, terms: PolicyTer
     """For a pool that has none. Raises Invalid on its fields, Conflict if the pool has one."""
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_CREATE)
     CLUSTER.require(cluster, Verb.MANAGE)
-    found = ClusterPool.objects.filter(cluster=cluster, name=pool).first()
+    found = one_or_none(ClusterPool.objects.filter(cluster=cluster, name=pool))
     if found is None:
         raise Invalid.field("pool", f"the cluster has no pool {pool[:40]!r}")
     row = ScalingPolicy(pool=found, created_by=actor.name, created_at=clock.now(), due_at=clock.now())

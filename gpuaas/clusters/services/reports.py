@@ -11,7 +11,7 @@ from gpuaas.clusters.models import Cluster, ClusterPool, ClusterQueue, NodeBoot
 from gpuaas.clusters.policies.facts import Drain
 from gpuaas.clusters.policies.stored import drain_read
 from gpuaas.clusters.services.access import grants_ended
-from gpuaas.clusters.services.jobs import jobs_exchange
+from gpuaas.clusters.services.job_reports import jobs_exchange
 from gpuaas.clusters.services.logins import LoginOrders, has_logins, login_orders, logins_record
 from gpuaas.clusters.services.rows import cluster_wake
 from gpuaas.clusters.services.use import Used, use_record
@@ -21,6 +21,7 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.core.errors import Conflict, Unauthorized
 from gpuaas.core.rotation import column_rotate
+from gpuaas.core.rows import one_or_none
 from gpuaas.core.terminal import plain
 from gpuaas.providers.base import (
     BootClaim,
@@ -88,12 +89,13 @@ def queue_report(
     logins: Sequence[str] | None = None,
     used: Sequence[Used] = (),
     jobs: Sequence[SlurmSeen] | None = None,
+    moves: bool = False,
 ) -> QueueAnswer:
     """A report of a head, authorized by the token of its cluster. The latest one counts; pools that it does not have
     are ignored; None: it could not ask for its queue. logins: whom it lets in now, if it has been given logins; used:
-    what their jobs used; jobs: what Slurm says about those of the portal, from a head that takes them. Answers with what is
-    to be drained, who is to be let in, and what is to be submitted and cancelled. Raises Unauthorized for an invalid token,
-    whatever the reason."""
+    what their jobs used; jobs: what Slurm says about those of the portal, from a head that takes them; moves: it also submits
+    movers of their files. Answers with what is to be drained, who is to be let in, and what is to be submitted and
+    cancelled. Raises Unauthorized for an invalid token, whatever the reason."""
     claim = queue_claim(token)
     if claim is None or not _is_sealed(claim):
         _refuse()
@@ -114,13 +116,16 @@ def queue_report(
     orders = [_order_of(pool, drains[name]) for name, pool in rows.items()]
     takes = jobs is not None and has_logins(cluster)
     return QueueAnswer(
-        clock.now(), orders, login_orders(cluster), _jobs_answer(cluster, jobs or ()) if takes else None
+        clock.now(),
+        orders,
+        login_orders(cluster),
+        _jobs_answer(cluster, jobs or (), moves=moves) if takes else None,
     )
 
 
-def _jobs_answer(cluster: Cluster, seen: Sequence[SlurmSeen]) -> list[SlurmOrder]:
-    if not cluster.takes_jobs:
-        Cluster.objects.filter(pk=cluster.pk).update(takes_jobs=True)
+def _jobs_answer(cluster: Cluster, seen: Sequence[SlurmSeen], *, moves: bool) -> list[SlurmOrder]:
+    if (cluster.takes_jobs, cluster.moves_files) != (True, moves):
+        Cluster.objects.filter(pk=cluster.pk).update(takes_jobs=True, moves_files=moves)
     return jobs_exchange(cluster, seen)
 
 
@@ -169,7 +174,7 @@ def _is_sealed(claim: BootClaim | QueueClaim) -> bool:
 def _lock(claim: BootClaim) -> Cluster:
     """Serializes two reports of one boot."""
     rows = Cluster.objects.select_for_update(of=("self",), no_key=True).select_related("project")
-    cluster = rows.filter(pk=claim.cluster, state__in=REPORTING).first()
+    cluster = one_or_none(rows.filter(pk=claim.cluster, state__in=REPORTING))
     if cluster is None:
         _refuse()
     return cluster

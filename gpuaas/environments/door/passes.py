@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from gpuaas.core import clock
+from gpuaas.core.rows import one_or_none
 from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.selectors import of_organization
 from gpuaas.environments.services.access import hashed, open_require
@@ -121,7 +122,7 @@ def ticket_use(*, label: str, ticket: str, browser: str) -> str | None:
 def key_use(*, label: str, key: str) -> str | None:
     """The cookie of a pass for it; None where the key does not open that host."""
     found = DoorKey.objects.filter(_valid(), secret_hash=hashed(key), environment__label=label)
-    row = found.select_related("environment__project").first()
+    row = one_or_none(found.select_related("environment__project"))
     if row is None:
         return None
     cookie, moment = secrets.token_urlsafe(32), clock.now()

@@ -76,6 +76,7 @@ class Door:
     noted: float = 0.0
     noting: "asyncio.Task[None] | None" = None
     written: dict[str, bytes] = field(default_factory=dict)
+    told: list[Route] | None = None
 
     def __post_init__(self) -> None:
         asked = self._find, base.exchange, base.pass_by_key, base.wake
@@ -213,13 +214,16 @@ class Door:
                 self.ways[label] = await ways.served(self.place.folder / label, answering[label])
 
     def _tell(self) -> None:
-        """Envoy, of what is otherwise than before. Clusters first: chains lead to them."""
+        """Envoy, of what is otherwise than before: to write all of it down takes a while, in which nobody is answered. Clusters
+        first: chains lead to them."""
         routes = [
             Route(label, self.place.folder / label, self.generations.get(label, 0))
             for label in sorted(self.ways)
         ]
-        self._write(envoy.CLUSTERS, self.place.clusters(routes))
-        self._write(envoy.LISTENERS, self.place.listeners(routes))
+        if routes != self.told:
+            self._write(envoy.CLUSTERS, self.place.clusters(routes))
+            self._write(envoy.LISTENERS, self.place.listeners(routes))
+            self.told = routes
 
     def _certificate(self) -> None:
         """Links to the files of now: a moved link is what Envoy reads them again for."""
@@ -261,14 +265,8 @@ class Door:
 
     async def _envoy(self) -> None:
         """Runs it, and again if it ends."""
-        words = [
-            "--config-path",
-            str(self.place.folder / envoy.START),
-            "--disable-hot-restart",
-            "--log-level",
-            "warning",
-        ]
-        words += ["--file-flush-interval-msec", "1000"]
+        words = ["--config-path", str(self.place.folder / envoy.START), "--disable-hot-restart"]
+        words += ["--log-level", "warning", "--file-flush-interval-msec", "1000"]
         words += ["--drain-time-s", str(envoy.DRAIN_SECONDS), "--drain-strategy", "immediate"]
         words += ["--concurrency", str(min(4, len(os.sched_getaffinity(0))))]
         while True:

@@ -1,22 +1,23 @@
 """From a socket of this machine to the pod: what Envoy connects to where no route of its own leads there."""
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import structlog
 
 from gpuaas.core.connections import in_thread, in_thread_of
 from gpuaas.core.errors import GpuaasError, NotFound, Unavailable
+from gpuaas.core.rows import one_or_none
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.providers.base import Address, Carry, Environments, EnvironmentSpec
 
 log = structlog.get_logger(__name__)
 CONNECT_SECONDS, CHUNK = 10, 1 << 16
+MOST = 1 << 20  # more than a reader holds
 # with the time that calls to the same site take before it
 SITE_SECONDS = 30
 Done = TypeVar("Done")
@@ -24,7 +25,7 @@ Done = TypeVar("Done")
 
 def found(environment_id: uuid.UUID) -> tuple[Environments, EnvironmentSpec]:
     """The site's part and what it is asked with. Raises NotFound where there is none."""
-    row = Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id).first()
+    row = one_or_none(Environment.objects.select_related(*FOR_SPEC).filter(pk=environment_id))
     site = ENVIRONMENTS.at(row.site) if row is not None else None
     if row is None or site is None:
         raise NotFound("the site offers no environments")
@@ -56,8 +57,6 @@ async def carry(
         log.debug("door_way_ended", environment=str(environment_id), error=type(error).__name__)
     finally:
         writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 async def pass_on(way: Address | Carry, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -66,25 +65,42 @@ async def pass_on(way: Address | Carry, reader: asyncio.StreamReader, writer: as
 
 
 async def _connect(way: Address, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    loop = asyncio.get_running_loop()
+    near, ended = cast("asyncio.Transport", writer.transport), loop.create_future()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
-            from_pod, to_pod = await asyncio.open_connection(way.host, way.port)
+            far, _ = await loop.create_connection(lambda: _Side(near, ended), way.host, way.port)
     except (OSError, TimeoutError) as error:
         raise Unavailable(f"no connection to {way.host}: is there a route to the site's pods?") from error
-    both = [asyncio.create_task(_copy(reader, to_pod)), asyncio.create_task(_copy(from_pod, writer))]
     try:
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    finally:  # who asked may have given up
-        for each in both:
-            each.cancel()
-        to_pod.close()
-        await asyncio.gather(*both, return_exceptions=True)
+        asked = await reader.read(MOST)
+        if asked and not reader.at_eof() and not far.is_closing():
+            near.set_protocol(_Side(far, ended))
+            far.write(asked)
+            await ended
+    finally:
+        far.close()
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while chunk := await reader.read(CHUNK):
-        writer.write(chunk)
-        await writer.drain()
+class _Side(asyncio.Protocol):
+    """One side of a connection. What it gets is passed on in the same turn of the loop; the other side slows it, and ends with it."""
+
+    def __init__(self, other: asyncio.Transport, ended: "asyncio.Future[None]") -> None:
+        self.other, self.ended = other, ended
+
+    def data_received(self, data: bytes) -> None:
+        self.other.write(data)
+
+    def pause_writing(self) -> None:
+        self.other.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.other.resume_reading()
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.other.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 async def served(socket: Path, environment_id: uuid.UUID) -> asyncio.Server:

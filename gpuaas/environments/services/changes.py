@@ -8,6 +8,7 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import one_or_none
 from gpuaas.core.schema import document_check
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
@@ -65,7 +66,7 @@ def _judged(
     **sizes: int | None,
 ) -> tuple[Environment, Mistakes]:
     wrong = Mistakes()
-    found = EnvironmentKind.objects.filter(slug=kind).first()
+    found = one_or_none(EnvironmentKind.objects.filter(slug=kind))
     if found is None:
         raise Invalid.field("kind", "there is no such kind of environment")
     version = newest_version(found)

@@ -8,7 +8,8 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
 from gpuaas.jobs.document import FIELDS
-from gpuaas.jobs.models import DataCredential, Job, JobTransition
+from gpuaas.jobs.models import Job, JobTransition
+from gpuaas.jobs.mover import credential_names
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read, priority_read
 from gpuaas.jobs.selectors import task_require
 from gpuaas.jobs.services.places import workspace_in
@@ -16,9 +17,10 @@ from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB, MAY, permit
 from gpuaas.jobs.services.templates import order_from, template_find
 from gpuaas.jobs.spec import JOBS
-from gpuaas.jobs.states import ENDED, LIVE, STAGING, JobState, Priority, Way
+from gpuaas.jobs.states import ENDED, LIVE, STAGING, STAGING_OF, JobState, Priority
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import Change
+from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room
 from gpuaas.workspaces.services.inside import place_judge, place_take
@@ -136,9 +138,7 @@ def _judged(
 ) -> tuple[Job, Mistakes]:
     wrong, names = Mistakes(), None
     if workspace is not None and (given.get("inputs") or given.get("outputs")):
-        names = set(
-            DataCredential.objects.filter(project=workspace.project_id).values_list("name", flat=True)
-        )
+        names = credential_names(workspace.project_id)
     row = Job(**order_read(given, wrong, names))
     if row.inputs:
         row.state, row.staging = S.STAGING_IN, Way.IN
@@ -230,7 +230,7 @@ def job_retry(*, actor: Actor, job: Job, expected_version: int | None = None) ->
     with JOB.changing(row, actor, "retry"):
         JOB.move(
             row,
-            way.state,
+            STAGING_OF[way],
             actor=actor.name,
             outcome=outcome,
             failure="",

@@ -9,7 +9,7 @@ from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.jobs.models import DataCredential
-from gpuaas.jobs.transfers import server_check
+from gpuaas.staging.transfers import server_check
 from gpuaas.workspaces.services.request import requester_of
 from gpuaas.workspaces.services.validation import name_validate
 from tenants.actors import Actor

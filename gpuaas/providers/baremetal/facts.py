@@ -8,6 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from gpuaas.core.errors import Conflict, Invalid, NotFound
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers import kinds
 from gpuaas.providers.baremetal.models import HELD, Host
 from gpuaas.providers.baremetal.settings import DNS_LABELS
@@ -35,7 +36,7 @@ def kind_of(host: Host) -> DeviceKind:
 def host_put(*, site_id: Any, facts: Mapping[str, Any]) -> tuple[Host, bool]:
     """Create or update the host; returns it, and whether it is new. Facts of a host that a cluster holds cannot change."""
     wanted = facts_read(facts)
-    row = Host.objects.filter(site_id=site_id, name=wanted["name"]).first()
+    row = one_or_none(Host.objects.filter(site_id=site_id, name=wanted["name"]))
     try:
         with transaction.atomic():
             if row is None:

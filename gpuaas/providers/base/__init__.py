@@ -71,7 +71,7 @@ from gpuaas.providers.base.environments import (
     Size,
     Streams,
 )
-from gpuaas.providers.base.homes import FileEnd, FileVerb
+from gpuaas.providers.base.homes import FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
@@ -111,7 +111,15 @@ from gpuaas.providers.base.site import (
     SoldPool,
     Unknown,
 )
-from gpuaas.providers.base.slurm import GONE, REFUSED, ClusterJobsCapability, SlurmOrder, SlurmSeen
+from gpuaas.providers.base.slurm import (
+    ERROR,
+    GONE,
+    REFUSED,
+    ClusterJobsCapability,
+    SlurmOrder,
+    SlurmSeen,
+    usable_mib,
+)
 from gpuaas.providers.base.steps import (
     TENACIOUS,
     Change,
@@ -143,6 +151,7 @@ from gpuaas.providers.base.workspace import (
 
 __all__ = [
     "DEADLINE",
+    "ERROR",
     "FILES_AT",
     "GONE",
     "NO_DEVICE",
@@ -189,6 +198,7 @@ __all__ = [
     "EnvironmentSpec",
     "Environments",
     "FileEnd",
+    "FileOver",
     "FileVerb",
     "FlavorAmount",
     "ForeignWorkspace",
@@ -266,4 +276,5 @@ __all__ = [
     "step_require",
     "storage_key",
     "tasks_cut",
+    "usable_mib",
 ]

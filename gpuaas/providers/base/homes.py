@@ -12,6 +12,15 @@ class FileVerb(StrEnum):
     WRITE = "files:write"
     FOLDER = "files:folder"
     REMOVE = "files:remove"
+    MOVE = "files:move"
+
+
+class FileOver(StrEnum):
+    """What an upload may meet of its name: a file that has to be there, or either."""
+
+    NOTHING = "nothing"
+    FILE = "file"
+    EITHER = "either"
 
 
 class FileEnd(IntEnum):
@@ -27,3 +36,4 @@ class FileEnd(IntEnum):
     SHORT = 88
     LINK = 89
     DENIED = 90
+    ODD_NAME = 91

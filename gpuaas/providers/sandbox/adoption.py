@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers import base
 from gpuaas.providers.base.changes import blocking_check
 from gpuaas.providers.sandbox.dials import call, site_write
@@ -80,7 +81,7 @@ def _is_sites_own(name: str) -> bool:
 
 
 def _room(site: SandboxSite, spec: base.WorkspaceSpec) -> SandboxNamespace:
-    room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, gone_at=None).first()
+    room = one_or_none(SandboxNamespace.objects.filter(site=site, name=spec.external_name, gone_at=None))
     if room is None:
         raise NotFound(f"the site has no {spec.external_name}")
     if _is_sites_own(room.name):

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core.errors import Permanent, Unauthorized, Unavailable
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import Connection
 from gpuaas.providers.sandbox.models import SandboxSite
 
@@ -21,7 +22,7 @@ def site_write(site_id: uuid.UUID) -> Iterator[SandboxSite]:
     """The site as its single writer, in one short transaction of the site's own database."""
     rows = SandboxSite.objects.select_for_update()
     with transaction.atomic():
-        site = rows.filter(pk=site_id).first()
+        site = one_or_none(rows.filter(pk=site_id))
         if site is None:
             SandboxSite.objects.get_or_create(pk=site_id)
             site = rows.get(pk=site_id)

@@ -10,6 +10,7 @@ from django.db.models import Count, F, Q, Sum
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers import base
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeconfig import kubeconfig_check
@@ -101,7 +102,9 @@ class SandboxDriver(
         with call(self.connection, "observe"):
             with site_write(self.connection.site_id) as site:
                 advance(site, now=clock.now())
-            room = SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id).first()
+            room = one_or_none(
+                SandboxNamespace.objects.filter(site=site, name=ref.external_name, owner=ref.id)
+            )
             if room is None:
                 return base.ObservedWorkspace(exists=False)
             quotas = list(room.quotas.all())
@@ -163,7 +166,7 @@ class SandboxDriver(
 
 def _namespace(site: SandboxSite, ref: base.WorkspaceRef) -> SandboxNamespace | None:
     """The workspace's own namespace. Raises Permanent if the name belongs to somebody else."""
-    room = SandboxNamespace.objects.filter(site=site, name=ref.external_name).first()
+    room = one_or_none(SandboxNamespace.objects.filter(site=site, name=ref.external_name))
     if room is not None and room.owner != ref.id:
         raise Permanent(
             f"{ref.external_name} at the site is not this workspace's; the portal leaves it alone"
@@ -312,7 +315,7 @@ def _if_ours(do: Callable[[SandboxSite, SandboxNamespace], base.StepOutcome]) ->
     """A missing or foreign namespace counts as deleted."""
 
     def run(site: SandboxSite, spec: base.WorkspaceSpec) -> base.StepOutcome:
-        room = SandboxNamespace.objects.filter(site=site, name=spec.external_name, owner=spec.id).first()
+        room = one_or_none(SandboxNamespace.objects.filter(site=site, name=spec.external_name, owner=spec.id))
         return do(site, room) if room is not None else DONE
 
     return run

@@ -7,6 +7,7 @@ from functools import partial
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
     Carry,
     Change,
@@ -73,7 +74,7 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def run(self, spec: EnvironmentSpec, command: Sequence[str], *, terminal: bool) -> Run:
         with self._running(spec) as (_, pod):
             node = pod.node_name
-            claim = pod.namespace.claims.filter(name=spec.name).first()
+            claim = one_or_none(pod.namespace.claims.filter(name=spec.name))
         if claim is not None and homes.is_asked(command) and not terminal:
             return partial(homes.run, claim, tuple(command))
         return partial(shell.run, f"{spec.name} on {node}", tuple(command), terminal=terminal)
@@ -99,7 +100,7 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
 
 def _pod(room: SandboxNamespace | None, spec: EnvironmentSpec) -> SandboxPod | None:
-    return room.pods.filter(name=spec.name, finished_at=None).first() if room is not None else None
+    return one_or_none(room.pods.filter(name=spec.name, finished_at=None)) if room is not None else None
 
 
 def _is_ready(site: SandboxSite, pod: SandboxPod) -> bool:
@@ -116,7 +117,7 @@ def _home(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> S
 
 
 def _start(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
-    pod = room.pods.filter(name=spec.name).first()
+    pod = one_or_none(room.pods.filter(name=spec.name))
     if pod is not None and pod.gone_at is not None:
         return StepOutcome(done=False, detail="the previous one is still ending")
     if pod is None:
@@ -128,7 +129,7 @@ def _start(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> 
 
 
 def _ready(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
-    pod = room.pods.filter(name=spec.name, finished_at=None, gone_at=None).first()
+    pod = one_or_none(room.pods.filter(name=spec.name, finished_at=None, gone_at=None))
     if pod is None:
         raise NotFound("it has ended: it is started again")
     if _is_ready(site, pod):

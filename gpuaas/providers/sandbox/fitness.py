@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpuaas.core import clock
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import Check, Connection, NodeCheckOutcome, NodeHealth
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxNode, SandboxPod, SandboxSite
@@ -143,7 +144,7 @@ def _health(node: SandboxNode, sick: Mapping[str, int]) -> NodeHealth:
 
 def check_start(connection: Connection, node: str, check_id: uuid.UUID) -> None:
     with call(connection, "node-check"), site_write(connection.site_id) as site:
-        row = SandboxNode.objects.filter(site=site, name=node).first()
+        row = one_or_none(SandboxNode.objects.filter(site=site, name=node))
         if row is None:
             raise NotFound(f"there is no node {node} at the site")
         if not row.kind:
@@ -177,7 +178,7 @@ def check_result(connection: Connection, check_id: uuid.UUID) -> NodeCheckOutcom
     with call(connection, "node-check"):
         with site_write(connection.site_id) as site:
             advance(site, now=clock.now())
-        pod = SandboxPod.objects.filter(site=site, pk=check_id).select_related("node").first()
+        pod = one_or_none(SandboxPod.objects.filter(site=site, pk=check_id).select_related("node"))
         if pod is None:
             raise NotFound("the site has no such check of a node")
         if pod.finished_at is not None:
@@ -202,7 +203,7 @@ def _outcome(node: SandboxNode | None, sick: Mapping[str, int]) -> NodeCheckOutc
 
 def check_end(connection: Connection, check_id: uuid.UUID) -> None:
     with call(connection, "node-check"), site_write(connection.site_id) as site:
-        pod = SandboxPod.objects.filter(site=site, pk=check_id).select_related("namespace").first()
+        pod = one_or_none(SandboxPod.objects.filter(site=site, pk=check_id).select_related("namespace"))
         if pod is not None:
             event_add(site, pod, at=clock.now(), gone=True)
             pod.delete()

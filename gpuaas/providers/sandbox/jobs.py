@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound, QuotaRefused
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
     DEADLINE,
     Change,
@@ -40,7 +41,7 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
 
     def observe(self, spec: JobSpec) -> ObservedJob:
         with self.place("observe", spec) as (site, room):
-            job = room.jobs.filter(name=spec.name).first() if room is not None else None
+            job = one_or_none(room.jobs.filter(name=spec.name)) if room is not None else None
             if room is None or job is None:
                 return ObservedJob(JobPhase.GONE)
             if spec.tasks > 1:
@@ -50,11 +51,11 @@ class SandboxJobs(inside.Inside[JobSpec], Jobs):
 
     def log(self, spec: JobSpec, *, lines: int, task: int = 0) -> str:
         with self.place("log", spec) as (_, room):
-            job = room.jobs.filter(name=spec.name).first() if room is not None else None
+            job = one_or_none(room.jobs.filter(name=spec.name)) if room is not None else None
             pod = None
             if room is not None and job is not None:
                 name = tasks.pod_name(job, task) if spec.tasks > 1 else _pod_name(job)
-                pod = room.pods.filter(name=name).first()
+                pod = one_or_none(room.pods.filter(name=name))
         if pod is None or pod.scheduled_at is None:
             raise NotFound("no attempt of it is at the site, so there is no log")
         attempt = pod.name.rpartition("-")[2]
@@ -83,7 +84,7 @@ def _start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutc
 
 
 def _stop(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutcome:
-    job = room.jobs.filter(name=spec.name).first()
+    job = one_or_none(room.jobs.filter(name=spec.name))
     if job is None:
         return StepOutcome(done=True, detail="nothing of it is left")
     owner = owner_of(job)
@@ -102,7 +103,7 @@ def _go(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpe
     now = clock.now()
     if job.outcome or room.suspended:
         return
-    pod = room.pods.filter(name=_pod_name(job)).first()
+    pod = one_or_none(room.pods.filter(name=_pod_name(job)))
     ended = pod.finished_at if pod is not None and pod.gone_at is None else None
     due = job.created_at + timedelta(seconds=spec.deadline_seconds) if spec.deadline_seconds else None
     if due is not None and due <= (ended or now):
@@ -159,7 +160,7 @@ def _finish(job: SandboxJob, phase: JobPhase, reason: str, words: str) -> None:
 
 
 def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob:
-    pod = room.pods.filter(name=_pod_name(job)).first()
+    pod = one_or_none(room.pods.filter(name=_pod_name(job)))
     node = pod.node_name if pod is not None else ""
     phase, detail, reason = JobPhase.WAITING, job.detail or "it starts", job.reason
     if job.outcome:

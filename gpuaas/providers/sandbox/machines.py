@@ -10,6 +10,7 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, NotFound, Permanent, QuotaRefused
 from gpuaas.core.ids import short
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers import base
 from gpuaas.providers.sandbox.dials import call, site_write
 from gpuaas.providers.sandbox.driver import SandboxDriver, timeline
@@ -49,7 +50,7 @@ class SandboxCloudDriver(SandboxDriver, base.MachineCapability):
 
     def launch(self, ref: base.WorkspaceRef, order: base.MachineOrder) -> base.ObservedMachine:
         with self._room(ref, "launch") as (site, room):
-            made = room.machines.filter(order=order.id).first() or _make(site, room, order)
+            made = one_or_none(room.machines.filter(order=order.id)) or _make(site, room, order)
             return observed(room, made)
 
     def machines(self, ref: base.WorkspaceRef) -> tuple[base.ObservedMachine, ...]:
@@ -63,7 +64,7 @@ class SandboxCloudDriver(SandboxDriver, base.MachineCapability):
         self, ref: base.WorkspaceRef, uid: str, verb: base.MachineVerb, *, action: uuid.UUID, image: str = ""
     ) -> None:
         with self._room(ref, f"act:{verb.value}") as (site, room):
-            machine = room.machines.filter(uid=uid).first()
+            machine = one_or_none(room.machines.filter(uid=uid))
             if machine is None:
                 raise NotFound("this machine no longer exists at the site")
             if verb is V.DELETE:
@@ -155,7 +156,7 @@ def _status(room: SandboxNamespace, machine: SandboxMachine) -> base.MachineStat
         return S.BUILDING if machine.launched_at is None else S.CHANGING
     if machine.wanted == "shelved":
         return S.SHELVED
-    pod = room.pods.filter(name=machine.pod_name, finished_at=None).first()
+    pod = one_or_none(room.pods.filter(name=machine.pod_name, finished_at=None))
     if pod is None and room.suspended:
         return S.SHELVED
     if pod is None or pod.scheduled_at is None:

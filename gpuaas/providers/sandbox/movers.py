@@ -15,7 +15,11 @@ COPY = re.compile(r"^rclone .*$", re.MULTILINE)
 
 def moves_of(spec: JobSpec) -> list[str]:
     """The commands of its script; none of a job that moves nothing."""
-    return [found for text in spec.files.values() for found in COPY.findall(text)]
+    return [found for text in spec.files.values() for found in moves_in(text)]
+
+
+def moves_in(script: str) -> list[str]:
+    return COPY.findall(script)
 
 
 def moves_seconds(moves: Sequence[str]) -> int:

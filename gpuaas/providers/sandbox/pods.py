@@ -11,6 +11,7 @@ from django.db.models import F, Q
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused, Unauthorized
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import storage_key
 from gpuaas.providers.sandbox.dials import refuse_where_down, site_write
 from gpuaas.providers.sandbox.models import (
@@ -90,7 +91,7 @@ def pod_delete(site_id: uuid.UUID, namespace: str, name: str, *, token: str = ""
         now = clock.now()
         advance(site, now=now)
         room = namespace_for(site, namespace, token)
-        pod = room.pods.filter(name=name).first()
+        pod = one_or_none(room.pods.filter(name=name))
         if pod is None:
             raise NotFound(f'pods "{name}" not found')
         pods_end(site, [pod])
@@ -137,7 +138,7 @@ def foreign_namespace(site_id: uuid.UUID, name: str, *, hard: Mapping[str, int] 
 def token_role(site_id: uuid.UUID, namespace: str, token: str) -> str:
     """The role that a personal credential gives in a namespace now; raises Unauthorized or Forbidden."""
     digest = hashlib.sha256(token.encode()).hexdigest()
-    row = SandboxToken.objects.select_related("member__namespace").filter(digest=digest).first()
+    row = one_or_none(SandboxToken.objects.select_related("member__namespace").filter(digest=digest))
     if row is None or row.member.namespace.site_id != site_id or row.expires_at <= clock.now():
         raise Unauthorized("You must be logged in to the server (Unauthorized)")
     if row.member.namespace.name != namespace:
@@ -155,7 +156,7 @@ def _asked_check(name: str, *amounts: int) -> None:
 def namespace_for(site: SandboxSite, name: str, token: str) -> SandboxNamespace:
     if token and token_role(site.site_id, name, token) not in {"admin", "edit"}:
         raise Forbidden(f'the role view cannot change pods in the namespace "{name}"')
-    room = SandboxNamespace.objects.filter(site=site, name=name).first()
+    room = one_or_none(SandboxNamespace.objects.filter(site=site, name=name))
     if room is None:
         raise NotFound(f'namespaces "{name}" not found')
     if room.gone_at is not None:

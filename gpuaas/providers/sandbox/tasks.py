@@ -12,6 +12,7 @@ from django.db import transaction
 from gpuaas.core import clock
 from gpuaas.core.errors import QuotaRefused
 from gpuaas.core.ranges import ranges_shown, ranges_text
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
     DEADLINE,
     JobPhase,
@@ -36,7 +37,7 @@ EVICTED = (137, "Evicted", "the site removed it")
 
 def start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec, *, end: End) -> StepOutcome:
     """end: removes an attempt of those that run together."""
-    job = room.jobs.filter(name=spec.name).first()
+    job = one_or_none(room.jobs.filter(name=spec.name))
     if job is not None and spec.together and job.attempt != spec.attempt:
         return StepOutcome(done=False, detail=f"the attempt before: {end(site, room, spec).detail}")
     if job is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Conflict, Invalid, QuotaRefused
+from gpuaas.core.rows import one_or_none
 from gpuaas.workspaces.machines.keys import keys_for, public_key_check
 from gpuaas.workspaces.machines.models import Machine, MachineLook
 from gpuaas.workspaces.machines.selectors import (
@@ -129,7 +130,7 @@ def _key(actor: Actor, order: MachineOrder) -> tuple[str, str]:
     if order.key and order.public_key:
         raise Invalid.field("public_key", "give either one of your keys or a public key, not both")
     if order.key:
-        found = keys_for(actor=actor).filter(name=order.key).first()
+        found = one_or_none(keys_for(actor=actor).filter(name=order.key))
         if found is None:
             raise Invalid.field("key", "you have no key of this name; add it to your keys first")
         return found.name, found.public_key

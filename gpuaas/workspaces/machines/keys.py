@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, one_or_none
 from gpuaas.workspaces.machines.models import PublicKey
 from gpuaas.workspaces.services.validation import NAME
 from tenants.actors import Actor
@@ -48,7 +48,7 @@ def keypair_add(*, actor: Actor, name: str, public_key: str) -> PublicKey:
     own = PublicKey.objects.filter(user=user)
     if own.filter(name=name).exists():
         raise Conflict(f"you already have a key called {name}", detail={"field": "name"})
-    if known := own.filter(fingerprint=fingerprint_of(text)).first():
+    if known := one_or_none(own.filter(fingerprint=fingerprint_of(text))):
         raise Conflict(
             f"you already have this key under the name {known.name}", detail={"field": "public_key"}
         )

@@ -11,7 +11,7 @@ from django.db.models import F, Func, Max, Q, QuerySet, TextField, Value
 from gpuaas.catalog.models import Flavor, Node, Site
 from gpuaas.catalog.site import kind_of
 from gpuaas.core import clock
-from gpuaas.core.rows import first_of, searched
+from gpuaas.core.rows import first_of, one_or_none, searched
 from gpuaas.providers.base import Belonging, MachineCapability, MachineImage, MachineVerb
 from gpuaas.workspaces.allowances import over_quota
 from gpuaas.workspaces.machines.models import Machine, MachineLook
@@ -101,7 +101,7 @@ def machine_get(*, workspace: Workspace, machine_id: uuid.UUID) -> Machine:
 
 def machine_look_of(*, workspace: Workspace) -> MachineLook | None:
     """None before the first observation."""
-    return MachineLook.objects.filter(workspace=workspace).first()
+    return one_or_none(MachineLook.objects.filter(workspace=workspace))
 
 
 def machines_counted(*, workspace: Workspace) -> QuerySet[Machine]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import PROGRESSING, row_again
 from gpuaas.providers.base import WorkspaceSpec, storage_key
@@ -65,7 +66,7 @@ def job_load(claimed: Workspace) -> Job:
     before."""
     rows = Workspace.objects.select_related("project__organization", "site__watch")
     row = row_again(rows, claimed)
-    operation = row.operations.filter(finished_at__isnull=True).prefetch_related("steps").first()
+    operation = one_or_none(row.operations.filter(finished_at__isnull=True).prefetch_related("steps"))
     spec = spec_of(row, confirmed=row.state == WorkspaceState.FAILED)
     return Job(
         row=row,

@@ -8,6 +8,7 @@ from django.db.models import F
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, NotFound
+from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
 from gpuaas.workspaces.selectors import workspace_require
@@ -47,7 +48,7 @@ def member_remove(
 ) -> None:
     """Ends a member's access and credentials. Raises NotFound if there is no such member."""
     row = _locked(actor, workspace, expected_version)
-    member = row.members.select_related("user").filter(user__username=username).first()
+    member = one_or_none(row.members.select_related("user").filter(user__username=username))
     if member is None:
         raise NotFound(f"{username[:150]} is not a member of this workspace")
     before = {username: member.role}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
+import uvloop
 from django.conf import settings
 from django.test import Client
 from websockets.sync.client import ClientConnection, connect
@@ -175,7 +176,7 @@ def door_running(port: int) -> Iterator[Running]:
     assert settings.DOOR_DOMAIN
     with place_made() as place:
         door = Door(place)
-        thread = threading.Thread(target=lambda: asyncio.run(run(door)))
+        thread = threading.Thread(target=lambda: uvloop.run(run(door)))
         thread.start()
         try:
             begun.wait(20)

@@ -21,7 +21,7 @@ from billing.services.payments import grant_give
 from gpuaas.catalog.models import Flavor
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
-from tenants.models import Organization, User
+from tenants.models import Organization, Project, User
 from tests.billing.stage import utc
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
@@ -174,6 +174,20 @@ def test_cards_are_made_and_nonsense_is_refused(olga_at: Client, workspace: Work
     )
     own = olga_at.post(reverse("frontend:operator_own_card", args=["climate"]))
     assert own["Location"].endswith("/own-climate-eur/")
+
+
+def test_an_account_that_somebody_else_has_changed_is_read_again(olga_at: Client, project: Project) -> None:
+    page = reverse("frontend:operator_billing", args=["climate"])
+    account = reverse("frontend:operator_billing_account", args=["climate"])
+    assert 'name="version" value="1"' in words(olga_at.get(page))
+    form = {"currency": "EUR", "tax_rate": "19", "address": "Street 1", "version": "1"}
+    assert olga_at.post(account, form).status_code == 302
+    late = olga_at.post(account, {**form, "address": "Street 2"})
+    assert late.status_code == 422
+    assert "The account has changed since you read it; read it again" in words(late)
+    assert f'href="{page}">Read it again' in words(late)
+    assert "Street 2</textarea>" in words(late)
+    assert BillingAccount.objects.get().address == "Street 1"
 
 
 def test_an_account_a_cost_center_and_discounts(olga_at: Client, workspace: Workspace) -> None:

@@ -87,6 +87,20 @@ def test_others_in_the_pool_refuse_it_now_and_are_named_where_it_waits(
     assert "Weather LM of Climate Physics holds" in page
 
 
+def test_the_project_is_typed_and_some_are_proposed(
+    asked: dict[str, str], olga_at: Client, project: Project
+) -> None:
+    more = [Project(organization=project.organization, slug=f"p-{number:03}") for number in range(250)]
+    Project.objects.bulk_create(more)
+    page = words(olga_at.get(page_of()))
+    assert page.count("<option") < 210
+    assert '<option value="p-000">Climate Physics' in page
+    assert '<select class="form-select" name="project"' not in page
+    looked = words(olga_at.post(page_of(), {**asked, "project": "p-249"}))
+    assert "for Climate Physics?" in looked
+    assert 'name="project" value="p-249"' in looked
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -66,7 +66,7 @@ def test_it_is_looked_at_with_its_price_and_then_kept(olga_at: Client, as_olga: 
     [
         ({"name": ""}, "Enter a name."),
         ({"project": "nobody"}, "This project does not exist."),
-        ({"project": ""}, "Choose the project that pays."),
+        ({"project": ""}, "Enter the project that pays."),
         ({"wanted": "many"}, "Enter a whole number."),
         ({"wanted": "101"}, "A whole number from 0 to 100."),
         ({"making_most": "0"}, "A whole number from 1 to 20."),

@@ -154,7 +154,13 @@ def test_the_life_of_a_machine(
 
 
 def asked_of_it(page: Page) -> None:
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop").focus()
+    page.keyboard.press("Enter")
+    stop = page.get_by_role("dialog", name=f"Stop {ORDERED}?")
+    expect(stop).to_contain_text("Everything that runs on it ends")
+    expect(state_of(page)).to_have_text("Running")
+    stop.get_by_role("button", name="Stop machine").focus()
+    page.keyboard.press("Enter")
     expect(state_of(page)).to_have_text("Stopped")
     expect(page.get_by_role("button", name="Console")).to_have_count(0)
     page.get_by_role("button", name="Start").click()

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from django.urls import reverse
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from frontend.views import home
 from gpuaas.catalog.models import Flavor
@@ -53,6 +53,31 @@ def test_the_palette_leads_to_a_person_and_the_menu_to_the_account(
     page.get_by_role("button", name="alice, account menu").click()
     page.get_by_role("link", name="Account and time zone").click()
     expect(page.locator("h1")).to_have_text("Account")
+    assert complaints == []
+
+
+def test_what_is_found_meanwhile_does_not_take_the_place_of_what_is_highlighted(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.route("**/search/**", hold)
+    page.goto(f"{address}/p/weather-lm/")
+    page.keyboard.press("Control+k")
+    with page.expect_request("**/search/**"):
+        page.keyboard.type("members")
+    highlighted = page.locator("#palette-list [aria-selected=true]")
+    expect(highlighted).to_contain_text("Members")
+    other = {"label": "members-eval", "note": "workspace", "group": "Workspaces", "url": "/account/"}
+    held[-1].fulfill(json=[other])
+    expect(page.locator("#palette-list [role=option]").first).to_contain_text("members-eval")
+    expect(highlighted).to_contain_text("Members")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("Members")
     assert complaints == []
 
 

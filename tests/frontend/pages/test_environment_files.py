@@ -13,6 +13,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.environments.stage import kind, ready
+from tests.environments.test_files import breaks, told
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_environments import at, room
@@ -103,6 +104,81 @@ def test_what_is_refused_is_said(
     assert (stopped.status_code, "cannot be done while" in words(stopped)) == (409, True)
     assert page not in alice_at.get(at("environment", project, lab.pk)).content.decode()
     assert not SandboxFile.objects.exists()
+
+
+def test_rename_and_move(alice_at: Client, lab: Environment, project: Project) -> None:
+    page, move = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_move"))
+    alice_at.post(at("environment_folder_new", project, lab.pk), {"name": "data"})
+    alice_at.post(at("environment_file_upload", project, lab.pk), {"file": named(b"x")})
+    text = alice_at.get(page).content.decode()
+    assert (f'action="{move}?path=notes.txt"' in text, 'value="notes.txt"' in text) == (True, True)
+    moved = alice_at.post(f"{move}?path=notes.txt", {"to": "data/old.txt"})
+    assert (moved.status_code, moved["Location"]) == (302, page)
+    assert "notes.txt is now data/old.txt." in words(alice_at.get(page))
+    for to, why in (("", "name something"), ("data", "already"), ("../x", "neither . nor ..")):
+        assert alice_at.post(f"{move}?path=data%2Fold.txt", {"to": to})["Location"] == f"{page}?path=data"
+        assert why in words(alice_at.get(page)).lower(), to
+    assert SandboxFile.objects.filter(path="data/old.txt").exists()
+
+
+def test_several_at_once(alice_at: Client, lab: Environment, project: Project) -> None:
+    """What is refused of them is named, and the others are there."""
+    page, upload = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file_upload"))
+    assert " multiple" in alice_at.get(page).content.decode()
+    sent = alice_at.post(upload, {"file": [named(b"1", "one"), named(b"2", "two")]})
+    assert (sent.status_code, sent["Location"]) == (302, page)
+    assert "2 files uploaded." in words(alice_at.get(page))
+    again = alice_at.post(upload, {"file": [named(b"x", "two"), named(b"3", "three"), named(b"x", "one")]})
+    assert again.status_code == 422
+    for text in ("three uploaded.", "of this name already: two.", "of this name already: one."):
+        assert text in words(again)
+    assert dict(SandboxFile.objects.values_list("path", "content")) == {
+        "one": b"1",
+        "two": b"2",
+        "three": b"3",
+    }
+    half = bytes(FILE_MOST // 2 + 1)
+    large = alice_at.post(upload, {"file": [named(half, "a"), named(half, "b")]})
+    assert (large.status_code, "They have more than 16 MiB." in words(large)) == (422, True)
+    assert SandboxFile.objects.count() == 3
+
+
+def test_where_the_site_does_not_answer_one_stays_in_the_folder(
+    alice_at: Client, lab: Environment, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And reads that it may have been done."""
+    page, upload, new, remove = (
+        at(f"environment_{name}", project, lab.pk)
+        for name in ("files", "file_upload", "folder_new", "file_remove")
+    )
+    assert alice_at.post(new, {"name": "data"}).status_code == 302
+    for address, sent in (
+        (f"{upload}?path=data", {"file": named(b"one")}),
+        (f"{new}?path=data", {"name": "more"}),
+        (f"{remove}?path=data%2Fnotes.txt", {}),
+    ):
+        with monkeypatch.context() as away:
+            told(lab, away, breaks)
+            tried = alice_at.post(address, sent)
+        assert (tried.status_code, tried["Location"]) == (302, f"{page}?path=data")
+        assert "it is not known whether it was done" in words(alice_at.get(tried["Location"]))
+
+
+def test_what_is_too_large_is_no_link(alice_at: Client, lab: Environment, project: Project) -> None:
+    """And what the site refuses to send is a page with the reason, not a failed download."""
+    page, file = (at(f"environment_{name}", project, lab.pk) for name in ("files", "file"))
+    assert (
+        alice_at.post(at("environment_file_upload", project, lab.pk), {"file": named(b"x")}).status_code
+        == 302
+    )
+    assert f'<a href="{file}?path=notes.txt">notes.txt</a>' in alice_at.get(page).content.decode()
+    SandboxFile.objects.update(content=bytes(FILE_MOST + 1))
+    found = alice_at.get(page)
+    assert f'href="{file}' not in found.content.decode()
+    assert "more than 16 MiB: copy it by scp" in words(found)
+    refused = alice_at.get(file, {"path": "notes.txt"})
+    assert (refused.status_code, "more than 16 MiB: copy it by scp" in words(refused)) == (409, True)
+    assert "Content-Disposition" not in refused
 
 
 def test_who_may_not(

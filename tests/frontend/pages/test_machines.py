@@ -58,6 +58,23 @@ def test_a_machine_is_ordered_seen_stopped_and_deleted(alice_at: Client, room: W
     assert url("machine", room, row.pk) not in alice_at.get(url("machines", room)).content.decode()
 
 
+def test_what_cuts_work_off_is_asked_before(alice_at: Client, room: Workspace) -> None:
+    alice_at.post(url("machine_new", room), ORDER)
+    assert visit(room.pk)
+    row = Machine.objects.get()
+    page = words(alice_at.get(url("machine", room, row.pk)))
+    for verb, label in (("stop", "Stop"), ("restart", "Restart"), ("shelve", "Shelve")):
+        dialog = page.partition(f'id="{verb}"')[2].partition("</dialog>")[0]
+        assert f"{label} train-vm?" in dialog
+        assert "Everything that runs on it ends" in dialog
+        assert page.count(f'name="verb" value="{verb}"') == dialog.count(f'name="verb" value="{verb}"') == 1
+    alice_at.post(url("machine_act", room, row.pk), {"verb": "shelve"})
+    assert visit(room.pk)
+    shelved = words(alice_at.get(url("machine", room, row.pk)))
+    assert 'value="unshelve"' in shelved
+    assert 'id="unshelve"' not in shelved
+
+
 def test_an_order_is_checked_while_it_is_typed(alice_at: Client, room: Workspace) -> None:
     url_ = f"{url('machine_new', room)}?check"
     assert "invalid-feedback" not in words(alice_at.post(url_, ORDER))

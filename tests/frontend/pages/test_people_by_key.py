@@ -1,6 +1,7 @@
 """Pages that name a person by a key in their address: only people of the place are found, the directory stays shut."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -10,6 +11,8 @@ from gpuaas.catalog.models import Site
 from gpuaas.workspaces.services import credential_issue
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
+from tests.factories.tenants import ProjectMembershipFactory
+from tests.frontend.markup import words
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +44,41 @@ def test_a_removal_is_taken_back(alice_at: Client, bob: User, project: Project) 
     back = reverse("frontend:member_role", args=[project.slug, bob.pk]) + "?role=member"
     assert alice_at.post(back).status_code == 302
     assert project.memberships.get(user=bob).role == "member"
+
+
+def dialog_of(answer: Any, name: str) -> str:
+    return words(answer).partition(f'id="{name}"')[2].partition("</dialog>")[0]
+
+
+def test_ones_own_role_is_asked_for_before_it_is_lost(
+    alice_at: Client, alice: User, bob: User, project: Project
+) -> None:
+    ProjectMembershipFactory.create(project=project, user=alice, role="admin")
+    page = alice_at.get(reverse("frontend:members", args=[project.slug]))
+    own, others = (
+        'action="' + reverse("frontend:member_role", args=[project.slug, user.pk]) for user in (alice, bob)
+    )
+    assert "Without the role Admin you manage neither" in dialog_of(page, "own-role")
+    assert own in dialog_of(page, "own-role")
+    assert words(page).count(own) == 1
+    assert words(page).count(others) == 1
+    leave = reverse("frontend:member_remove", args=[project.slug, alice.pk])
+    assert "still applies here" in dialog_of(page, f"leave-{alice.pk}")
+    assert words(page).count(leave) == dialog_of(page, f"leave-{alice.pk}").count(leave) == 1
+    organization = alice_at.get(reverse("frontend:projects", args=["climate"]))
+    leave = reverse("frontend:organization_member_remove", args=["climate", alice.pk])
+    assert "Only another owner or an operator" in dialog_of(organization, f"leave-{alice.pk}")
+    assert words(organization).count(leave) == 1
+
+
+def test_the_last_owner_stays_and_reads_why(alice_at: Client, alice: User, project: Project) -> None:
+    where = reverse("frontend:organization_member_set", args=["climate"])
+    refused = alice_at.post(where, {"user": "alice", "role": "billing"})
+    assert refused.status_code == 422
+    help_text = words(refused).partition('id="member_user-help"')[2].partition("</p>")[0]
+    assert "Alice is the last owner of climate; make another member an owner first" in help_text
+    away = reverse("frontend:organization_member_remove", args=["climate", alice.pk])
+    assert "last owner of climate" in words(alice_at.post(away, follow=True))
 
 
 def test_who_holds_a_credential_is_found(

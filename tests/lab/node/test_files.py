@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from gpuaas.environments.home import ENTRIES_MOST, FILE_MOST, command
 from gpuaas.environments.models import Environment
 from gpuaas.environments.services import files
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
-from gpuaas.providers.base import FileVerb
+from gpuaas.providers.base import FileOver, FileVerb
 from tenants.actors import Actor
 from tests.lab.fixtures import until
 from tests.lab.kubernetes.kubectl import Kubectl
@@ -35,14 +36,16 @@ def test_files_in_a_pod_that_runs(
     given: dict[str, Any] = {"actor": as_alice, "environment": unused}
     content = os.urandom(FILE_MOST)
     files.folder_make(**given, path="-d a'ta\"")
-    files.file_write(**given, path="-d a'ta\"/$(id)", content=content)
+    files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(content).read)
     assert files.file_read(**given, path="-d a'ta\"/$(id)") == content
     (found,) = files.folder_list(**given, path="-d a'ta\"").entries
     assert (found.name, found.kind, found.size) == ("$(id)", "file", FILE_MOST)
     with pytest.raises(Conflict, match="already"):
-        files.file_write(**given, path="-d a'ta\"/$(id)", content=b"")
-    files.file_write(**given, path="-d a'ta\"/$(id)", content=b"", overwrite=True)
+        files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read)
+    files.file_write(**given, path="-d a'ta\"/$(id)", read=BytesIO(b"").read, overwrite=True)
     assert files.file_read(**given, path="-d a'ta\"/$(id)") == b""
+    files.file_move(**given, path="-d a'ta\"/$(id)", to="b")
+    files.file_move(**given, path="b", to="-d a'ta\"/$(id)")
     with pytest.raises(Conflict, match="not empty"):
         files.file_remove(**given, path="-d a'ta\"")
     files.file_remove(**given, path="-d a'ta\"/$(id)")
@@ -88,7 +91,7 @@ def broken(row: Environment, place: Place, pod: str) -> None:
     """Nothing of it is left."""
     found = Environment.objects.select_related(*FOR_SPEC).get(pk=row.pk)
     spec = spec_of(found)
-    words = command(spec.home, FileVerb.WRITE, ".", "half", "1000", ".gpuaas-half.part", "")
+    words = command(spec.home, FileVerb.WRITE, ".", "half", "1000", ".gpuaas-half.part", FileOver.NOTHING)
 
     async def sent() -> None:
         run = ENVIRONMENTS.require(found.site).run(spec, words, terminal=False)

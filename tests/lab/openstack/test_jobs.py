@@ -1,5 +1,7 @@
 """Jobs of the portal on a real Slurm: the head takes them from the answer to its report, and they run as who submitted them."""
 
+from pathlib import Path
+
 import pytest
 from django.db import transaction
 
@@ -11,7 +13,8 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.lab.fixtures import until
 from tests.lab.openstack.booting import BOOTING, BOOTS, rested, slurm_ordered
-from tests.lab.openstack.head import Slurm
+from tests.lab.openstack.head import COUNTED, Slurm
+from tests.lab.openstack.job_files import files_come_and_go
 from tests.lab.openstack.pages import page_of
 
 pytestmark = BOOTING
@@ -21,8 +24,6 @@ head -c 1 /etc/gpuaas/secrets 2> /dev/null && echo secret
 printf 'a\0b\377\n'
 exit 3
 """
-COUNTED = ("sacct", "--user=bob", "--allocations", "--noheader", "--parsable2", "--format=jobname,state")
-WRAPPED = '#!/bin/sh\n/usr/bin/sbatch "$@"; sleep 3600\n'
 
 
 @pytest.fixture
@@ -33,7 +34,9 @@ def cluster(
     return slurm_ordered(as_alice, as_olga, project, sold, 1)
 
 
-def test_jobs_run_as_their_people_once(booting: Lab, cluster: Cluster, as_bob: Actor) -> None:
+def test_jobs_run_as_their_people_once(
+    booting: Lab, cluster: Cluster, as_alice: Actor, as_bob: Actor, tmp_path: Path
+) -> None:
     row = rested(cluster)
     slurm = Slurm(booting, row)
     until(lambda: Cluster.objects.get(pk=row.pk).takes_jobs, "the head has reported", seconds=BOOTS)
@@ -42,6 +45,7 @@ def test_jobs_run_as_their_people_once(booting: Lab, cluster: Cluster, as_bob: A
     is_refused_in_words_of_slurm(row, as_bob)
     waits_and_is_cancelled(slurm, row, as_bob)
     is_submitted_once_though_its_head_was_killed(slurm, row, as_bob)
+    files_come_and_go(slurm, row, as_alice, as_bob, tmp_path)
 
 
 def submit(bob: Actor, row: Cluster, name: str, script: str, gpus: int = 1, **more: object) -> ClusterJob:
@@ -97,15 +101,7 @@ def waits_and_is_cancelled(slurm: Slurm, row: Cluster, bob: Actor) -> None:
 
 
 def is_submitted_once_though_its_head_was_killed(slurm: Slurm, row: Cluster, bob: Actor) -> None:
-    slurm.says("systemctl", "stop", "gpuaas-queue.timer")
-    slurm.says(
-        "sh", "-c", f"printf '%s' '{WRAPPED}' > /usr/local/bin/sbatch; chmod 755 /usr/local/bin/sbatch"
-    )
-    job = submit(bob, row, "once", "sleep 5")
-    slurm.says("systemctl", "start", "--no-block", "gpuaas-queue.service")
-    until(lambda: "once" in slurm.says(*COUNTED), "Slurm has it", seconds=BOOTS)
-    slurm.says("systemctl", "kill", "--signal=KILL", "gpuaas-queue.service")
-    slurm.says("rm", "/usr/local/bin/sbatch")
+    job = slurm.dies_while_it_submits(lambda: submit(bob, row, "once", "sleep 5"), "once", BOOTS)
     assert state_of(job) == "queued", "the portal has no report of it"
     slurm.says("systemctl", "start", "gpuaas-queue.timer")
     becomes(job, "succeeded")

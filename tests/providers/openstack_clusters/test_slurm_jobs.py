@@ -43,6 +43,13 @@ env > {root}/around.$n
 echo "$n|PENDING|N/A|Resources|$comment" >> {root}/queue.$USER
 echo $n"""
 
+# by the format that it is given: a mark, and what comes behind it; `raw` is what comments have put in between
+SQUEUE = """for file in {root}/queue.*; do
+  [ -e "$file" ] && sed "s/^[0-9]*|/${{SQUEUE_FORMAT%%|*}}|&${{file##*.}}|/" "$file"
+done
+cat {root}/raw 2> /dev/null
+true"""
+
 
 class Machine:
     """A head below a folder; does: what each program does instead."""
@@ -53,12 +60,13 @@ class Machine:
             folder.mkdir()
         self.does = {
             "setpriv": f'echo "$*" >> {root}/users; shift 3; exec "$@"',
-            "squeue": f'cat {root}/queue."${{1#--user=}}" 2> /dev/null; true',
+            "squeue": SQUEUE.format(root=root),
             "sacct": f'cat {root}/account."${{1#--user=}}" 2> /dev/null; true',
             "scancel": f'echo "$*" >> {root}/cancelled',
             "mkdir": f'echo "$*" >> {root}/folders',
             "tail": f'cat {root}/log."${{3##*-}}"',
             "sbatch": SBATCH.format(root=root),
+            "install": f'echo "$*" >> {root}/installed; for path; do :; done; cat > "$path"',
         }
         (self.etc / "logins.json").write_text('["bob", "carol"]')
 
@@ -78,7 +86,7 @@ class Machine:
             (self.tools / name).write_text(f"#!/bin/sh\n{words}\n")
             (self.tools / name).chmod(0o755)
         around = {"PATH": f"{self.tools}:{os.environ['PATH']}", "SECRET": "of root's"}
-        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc)]
+        command = [sys.executable, slurm_jobs.__file__, deed, str(self.etc), str(self.root / "keys")]
         return subprocess.run(command, input=given, env=around, text=True, capture_output=True, check=False)
 
     def take(self, *orders: Mapping[str, Any]) -> str:
@@ -87,8 +95,14 @@ class Machine:
     def report(self) -> list[dict[str, Any]]:
         done = self.run("report")
         assert done.returncode == 0, done.stderr
-        found: list[dict[str, Any]] = json.loads(f"{{{done.stdout.rstrip(', ')}}}")["jobs"]
+        parts = json.loads(f"{{{done.stdout.rstrip(', ')}}}")
+        assert parts["moves"] is True
+        found: list[dict[str, Any]] = parts["jobs"]
         return found
+
+    @property
+    def keys(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.root.glob("keys/*")}
 
 
 @pytest.fixture
@@ -150,7 +164,8 @@ def test_nothing_is_submitted_while_slurm_does_not_say_what_it_has(machine: Mach
     answers = machine.does[program]
     machine.does[program] = "exit 1"
     assert machine.take(ORDER) == ""
-    assert machine.report() == []
+    done = machine.run("report")
+    assert done.stdout in {"", '"jobs": [], "moves": true, '}
     machine.does[program] = answers
     assert machine.take(ORDER) == "1"
 
@@ -159,6 +174,16 @@ def test_a_comment_of_somebody_else_is_not_believed(machine: Machine) -> None:
     machine.write("queue.carol", f"7|RUNNING|1700000000|None|gpuaas:{ID}")
     machine.write("queue.bob", f"8|RUNNING|1700000000|None|x|gpuaas:{ID}")
     assert machine.take(ORDER) == "1"
+
+
+def test_a_comment_with_lines_names_nobody_elses_job(machine: Machine) -> None:
+    cancel = {**ORDER, "submit": False, "cancel": True}
+    forged = f"7|bob|RUNNING|1700000000|None|gpuaas:{ID}"
+    machine.write("raw", forged, f"{'0' * 32}|{forged}", f"|{forged}")
+    machine.write("queue.bob", f"8|RUNNING|1700000000|None|x\x85{'0' * 32}|{forged}")
+    assert machine.take(cancel) == ""
+    assert machine.lines("cancelled") == []
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
 
 
 @pytest.mark.parametrize(
@@ -186,9 +211,54 @@ def test_what_may_be_otherwise_the_next_time_is_tried_again(machine: Machine) ->
     taken = machine.does["sbatch"]
     machine.does["sbatch"] = "echo 'sbatch: error: Batch job submission failed: Socket timed out' >&2; exit 1"
     assert machine.take(ORDER) == ""
-    assert machine.report() == [{"id": ID, "state": "GONE"}]
+    words = "Batch job submission failed: Socket timed out"
+    assert machine.report() == [{"id": ID, "state": "ERROR", "error": words}]
     machine.does["sbatch"] = taken
     assert machine.take(ORDER) == "1"
+
+
+def test_what_fails_for_one_order_leaves_the_others_alone(machine: Machine) -> None:
+    carols, cancel = {**ORDER, "id": OTHER, "login": "carol"}, str(uuid.UUID(int=3))
+    machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{cancel}")
+    machine.does["mkdir"] = "case $* in *bob*) exit 1;; esac"
+    assert machine.take(ORDER, carols, {**ORDER, "id": cancel, "submit": False, "cancel": True}) == "2"
+    assert machine.lines("cancelled") == ["--user=bob 8"]
+    found = {one["id"]: one for one in machine.report()}
+    assert found[ID] == {
+        "id": ID,
+        "state": "ERROR",
+        "error": "the folder gpuaas-jobs in the home cannot be made",
+    }
+    assert found[OTHER]["state"] == "PENDING"
+
+
+def test_an_account_that_does_not_answer_for_one_is_asked_for_the_others(machine: Machine) -> None:
+    machine.does["sacct"] = "case $* in *bob*) exit 1;; esac"
+    assert machine.take(ORDER, {**ORDER, "id": OTHER, "login": "carol"}) == "1"
+    assert [one["id"] for one in machine.report()] == [OTHER], "nothing is said of what is not known"
+
+
+def test_what_the_account_has_running_and_the_controller_has_not_is_gone(machine: Machine) -> None:
+    machine.write("account.bob", f"4|RUNNING|0:0|1700000000|Unknown|gpuaas:{ID}")
+    assert machine.take(ORDER) == "", "it was submitted"
+    assert machine.report() == [{"id": ID, "state": "GONE"}]
+
+
+def test_files_that_a_power_cut_has_halved_are_written_anew(machine: Machine) -> None:
+    for name in ("jobs.json", "jobs.refused", "jobs.lacking"):
+        (machine.etc / name).write_text("")
+    assert machine.report() == []
+    assert machine.take(ORDER) == "1"
+    assert [one["id"] for one in machine.report()] == [ID]
+
+
+def test_a_full_disk_keeps_nothing_from_its_end(machine: Machine) -> None:
+    for name in ("jobs.json", "jobs.refused", "jobs.lacking"):
+        (machine.etc / f".{name}.half").mkdir()
+    machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{ID}")
+    assert machine.take({**ORDER, "submit": False, "cancel": True}, {**ORDER, "id": OTHER}) == "1"
+    assert machine.lines("cancelled") == ["--user=bob 8"]
+    assert machine.scripts == []
 
 
 def test_it_tells_how_jobs_are(machine: Machine) -> None:
@@ -249,7 +319,7 @@ def test_what_is_to_be_cancelled_is_cancelled_while_slurm_has_it(machine: Machin
     machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{ID}", "9|PENDING|N/A|Resources|of his own")
     (machine.etc / "logins.json").write_text("[]")
     assert machine.take(cancel) == "1"
-    assert machine.lines("cancelled") == ["8"], "also of somebody who may not enter any more"
+    assert machine.lines("cancelled") == ["--user=bob 8"], "also of somebody who may not enter any more"
 
 
 def test_an_answer_of_an_older_portal_changes_nothing(machine: Machine) -> None:

@@ -19,6 +19,7 @@ from billing.services import (
     discount_give,
     tax_rate_parse,
 )
+from gpuaas.api.etag import etag, wanted_version
 from gpuaas.api.fields import Input, Instant, Money, Output, Text, TextOrEmpty, TextOrNull
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
@@ -127,7 +128,9 @@ class Accounts(ApiView):
     def answer(self, row: Organization) -> Response:
         given: dict[str, Any] = {"actor": self.actor, "organization": row}
         context = {"cost_centers": accounts.cost_centers_of(**given)}
-        return Response(BillingAccountOutput(accounts.account_get(**given), context=context).data)
+        account = accounts.account_get(**given)
+        data = BillingAccountOutput(account, context=context).data
+        return Response(data, headers={"ETag": etag(account.version)})
 
 
 class OrganizationAccountView(Accounts, OrganizationView):
@@ -141,7 +144,7 @@ class OrganizationAccountView(Accounts, OrganizationView):
 class PlatformAccountView(Accounts, PartyView):
     @operation("platform_billing_account", "Get the billing account", answer=BillingAccountOutput)
     def get(self, request: Request, organization: str) -> Response:
-        """Returns what the organization itself sees of it."""
+        """Returns what the organization itself sees of it. Send the ETag as If-Match when you set it."""
         return self.answer(self.named())
 
     @operation(
@@ -149,12 +152,15 @@ class PlatformAccountView(Accounts, PartyView):
         "Set the billing account",
         body=BillingAccountInput,
         answer=BillingAccountOutput,
+        versioned=True,
     )
     def put(self, request: Request, organization: str) -> Response:
         """Replaces all fields. Closed invoices do not change."""
         row, asked = self.named(), self.input(BillingAccountInput)
         tax = tax_rate_parse(asked.pop("tax_rate"))
-        account_update(actor=self.actor, organization=row, terms=AccountTerms(**asked, tax_rate_bp=tax))
+        terms = AccountTerms(**asked, tax_rate_bp=tax)
+        expected = wanted_version(request)
+        account_update(actor=self.actor, organization=row, terms=terms, expected_version=expected)
         return self.answer(row)
 
 

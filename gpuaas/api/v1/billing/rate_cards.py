@@ -37,14 +37,14 @@ from gpuaas.api.v1.billing.rate_card_shapes import (
 from gpuaas.api.views import PlatformView
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Invalid, NotFound
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, one_or_none
 from tenants.models import Organization
 
 
 def flavor_named(slug: str | None) -> Flavor | None:
     if slug is None:
         return None
-    found = Flavor.objects.filter(slug=slug).first()
+    found = one_or_none(Flavor.objects.filter(slug=slug))
     if found is None:
         raise Invalid.field("flavor", f"there is no flavor {slug!r}")
     return found
@@ -66,7 +66,7 @@ class RateCardsView(PlatformView):
         existing card if there is one."""
         asked = self.input(RateCardInput)
         slug = asked["organization"]
-        organization = Organization.objects.filter(slug=slug).first() if slug is not None else None
+        organization = one_or_none(Organization.objects.filter(slug=slug)) if slug is not None else None
         if slug is not None and organization is None:
             raise Invalid.field("organization", f"there is no organization {slug!r}")
         made = rate_card_make(actor=self.actor, currency=asked["currency"], organization=organization)

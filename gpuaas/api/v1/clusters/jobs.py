@@ -9,15 +9,18 @@ from rest_framework.response import Response
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.clusters.job_shapes import (
+    ClusterJobDetailOutput,
     ClusterJobInput,
     ClusterJobLogOutput,
     ClusterJobOutput,
     ClusterJobQuery,
 )
 from gpuaas.api.v1.clusters.views import ClusterView
+from gpuaas.api.views import LONGEST_BODY
 from gpuaas.clusters import services
+from gpuaas.clusters.job_order import SCRIPT_MOST
+from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.models import ClusterJob
-from gpuaas.clusters.selectors import cluster_job_get_of, cluster_jobs_of
 from tenants.roles import Permission
 
 
@@ -31,24 +34,35 @@ class ClusterJobViews(ClusterView):
     def taken(self, row: ClusterJob) -> Response:
         path = {**self.kwargs, "cluster_job": row.pk}
         where = reverse("api:cluster-job", kwargs={name: str(each) for name, each in path.items()})
-        return Response(ClusterJobOutput(row).data, status=202, headers={"Location": where})
+        return Response(ClusterJobDetailOutput(row).data, status=202, headers={"Location": where})
 
 
 class ClusterJobsView(ClusterJobViews):
+    longest_body = (
+        LONGEST_BODY + 12 * SCRIPT_MOST
+    )  # a character is that long where it is escaped as two halves
+
+    def admit(self) -> None:
+        """Outside the transaction of an idempotent request, which a refusal undoes."""
+        if self.request.method == "POST":
+            services.login_ask(actor=self.actor, cluster=self.held(self.changes))
+
     @operation(
         "cluster_job_list", "List jobs of a Slurm cluster", rows=ClusterJobOutput, query=ClusterJobQuery
     )
     def get(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
-        """Lists jobs that were submitted here, newest first. What people submit on the cluster itself is not among them."""
+        """Lists jobs that were submitted here, newest first, without their scripts. What people submit on the cluster itself is not
+        among them."""
         states = [self.params["state"]] if "state" in self.params else None
-        rows = cluster_jobs_of(cluster=self.held(), states=states, search=self.params.get("search", ""))
+        given = {"search": self.params.get("search", ""), "username": self.params.get("created_by", "")}
+        rows = cluster_jobs_of(cluster=self.held(), states=states, **given)
         return self.page(rows, ClusterJobOutput, key="-pk")
 
     @operation(
         "cluster_job_create",
         "Submit a job to a Slurm cluster",
         body=ClusterJobInput,
-        accepted=ClusterJobOutput,
+        accepted=ClusterJobDetailOutput,
     )
     @idempotent
     def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
@@ -60,18 +74,28 @@ class ClusterJobsView(ClusterJobViews):
 
 
 class ClusterJobView(ClusterJobViews):
-    @operation("cluster_job_get", "Get a job of a Slurm cluster", answer=ClusterJobOutput)
+    @operation("cluster_job_get", "Get a job of a Slurm cluster", answer=ClusterJobDetailOutput)
     def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """As the cluster last reported it, which it does twice a minute."""
-        return Response(ClusterJobOutput(self.job()).data)
+        return Response(ClusterJobDetailOutput(self.job()).data)
 
 
 class ClusterJobCancelView(ClusterJobViews):
-    @operation("cluster_job_cancel", "Cancel a job of a Slurm cluster", accepted=ClusterJobOutput)
+    @operation("cluster_job_cancel", "Cancel a job of a Slurm cluster", accepted=ClusterJobDetailOutput)
     @idempotent
     def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """Slurm ends it within a minute. Repeating the request changes nothing; 409 for one that has ended."""
         return self.taken(services.cluster_job_cancel(actor=self.actor, job=self.job(self.changes)))
+
+
+class ClusterJobRetryView(ClusterJobViews):
+    @operation(
+        "cluster_job_retry", "Move the files of a job of a Slurm cluster again", accepted=ClusterJobOutput
+    )
+    @idempotent
+    def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
+        """Of one that has failed because its files could not be moved; what was moved stays. 409 for any other."""
+        return self.taken(services.cluster_job_retry(actor=self.actor, job=self.job(self.changes)))
 
 
 class ClusterJobLogView(ClusterJobViews):

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuaas.api.fields import Input, Output, Text, TextOrEmpty, Whole
+from gpuaas.api.fields import Input, Output, Switch, Text, TextOrEmpty, Whole
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.clusters.node_reports import bearer, refusals_counted
 from gpuaas.api.views import ApiView
@@ -70,10 +70,12 @@ class JobSeenInput(Input):
     id = serializers.UUIDField(help_text="The portal's, as in the comment of the job.")
     state = Text(
         max_length=20,
-        help_text="Slurm's; GONE for one that it does not know, REFUSED for one that it never takes.",
+        help_text="Slurm's; GONE for one that it does not know, ERROR for one that could not be submitted now, REFUSED for one "
+        "that it never takes.",
     )
     slurm_id = Whole(required=False, min_value=1, help_text="Number of the job in Slurm.")
     reason = TextOrEmpty(max_length=300, help_text="Why it waits, or why it is refused.")
+    error = TextOrEmpty(max_length=300, help_text="Why it could not be submitted now.")
     exit_code = Whole(required=False, max_value=255)
     started_at = Seconds()
     ended_at = Seconds()
@@ -111,6 +113,7 @@ class QueueReportInput(Input):
         required=False,
         help_text="What Slurm says about the jobs that the last answer named. Without it the head takes no jobs.",
     )
+    moves = Switch(required=False, help_text="Whether the head submits movers of files. Default: false.")
 
 
 class PoolOrderOutput(Output):
@@ -153,6 +156,9 @@ class JobOrderOutput(Output):
     cpus_per_task = serializers.IntegerField()
     memory_gib = serializers.IntegerField(allow_null=True)
     minutes = serializers.IntegerField(allow_null=True)
+    keys = serializers.CharField(
+        help_text="Of a mover of files that is to be submitted, the configuration of rclone, which is secret. Empty for all else."
+    )
 
     def get_since(self, order: SlurmOrder) -> int:
         return int(order.since.timestamp())
@@ -204,5 +210,6 @@ class QueueReportsView(ApiView):
                 logins=given.get("logins"),
                 used=[services.Used(**one) for one in given.get("usage", ())],
                 jobs=None if "jobs" not in given else [_seen(**one) for one in given["jobs"]],
+                moves=given.get("moves", False),
             )
         return Response(QueueReportOutput(answer).data, status=201)

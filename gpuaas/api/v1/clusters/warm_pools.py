@@ -19,6 +19,7 @@ from gpuaas.clusters import services
 from gpuaas.clusters.models import WarmPool
 from gpuaas.clusters.waiting import warm_pool_get, warm_pools
 from gpuaas.core.errors import Invalid
+from gpuaas.core.rows import one_or_none
 from tenants.models import Project
 
 CHOICE = (
@@ -109,7 +110,7 @@ class WarmPoolsView(WarmView):
         found = self.template()
         asked = self.input(WarmPoolInput)
         slug = asked.pop("project")
-        project = Project.objects.select_related("organization").filter(slug=slug).first()
+        project = one_or_none(Project.objects.select_related("organization").filter(slug=slug))
         if project is None:
             raise Invalid.field("project", f"there is no project {slug!r}")
         made = services.warm_pool_create(actor=self.actor, template=found, project=project, **asked)

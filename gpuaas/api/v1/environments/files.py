@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.errors import TooLarge
-from gpuaas.api.fields import Input, Output, QuerySwitch
+from gpuaas.api.fields import Input, Output, QuerySwitch, Text
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.environments.views import EnvironmentView
 from gpuaas.core.streams import attached
@@ -33,6 +33,12 @@ class FolderQuery(Input):
 
 class FileQuery(Input):
     path = _Path()
+
+
+class FileMoveInput(Input):
+    to = Text(
+        max_length=PATH_MOST, trim_whitespace=False, help_text="The new path in the home, with its name."
+    )
 
 
 class FileWriteQuery(FileQuery):
@@ -93,6 +99,19 @@ class FilesView(EnvironmentView):
         return Response(status=204)
 
     @operation(
+        "environment_file_move",
+        "Rename or move a file of an environment's home",
+        query=FileQuery,
+        body=FileMoveInput,
+        also=(502, 503),
+    )
+    def patch(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """A file, a link or a folder. 409 where something of the new name is there already."""
+        to = self.input(FileMoveInput)["to"]
+        files.file_move(actor=self.actor, environment=self.entered(), to=to, **self.params)
+        return Response(status=204)
+
+    @operation(
         "environment_file_delete",
         "Remove a file of an environment's home",
         query=FileQuery,
@@ -118,8 +137,12 @@ class FileContentView(EnvironmentView):
     def get(self, request: Request, project: str, environment: uuid.UUID) -> HttpResponse:
         """409 for one of more than 16 MiB: copy it by scp."""
         found = self.entered()
-        content = files.file_read(actor=self.actor, environment=found, **self.params)
-        return attached(content, name=path_read(self.params["path"]).name)
+        name = path_read(self.params["path"]).name
+        return attached(
+            request._request,
+            lambda: files.file_read(actor=self.actor, environment=found, **self.params),
+            name=name,
+        )
 
     @operation(
         "environment_file_put",
@@ -136,8 +159,12 @@ class FileContentView(EnvironmentView):
             raise UnsupportedMediaType(
                 request.content_type, "send the content as it is, without a form around it"
             )
-        content = request._request.read(FILE_MOST + 1)
-        if len(content) > FILE_MOST:
-            raise TooLarge(f"a file has at most {MIB} MiB: copy a larger one by scp")
-        files.file_write(actor=self.actor, environment=found, content=content, **self.params)
+
+        def read(most: int) -> bytes:
+            content: bytes = request._request.read(most)
+            if len(content) > FILE_MOST:
+                raise TooLarge(f"a file has at most {MIB} MiB: copy a larger one by scp")
+            return content
+
+        files.file_write(actor=self.actor, environment=found, read=read, **self.params)
         return Response(status=204)

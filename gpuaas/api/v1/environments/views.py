@@ -26,6 +26,7 @@ from gpuaas.api.v1.environments.shapes import (
 )
 from gpuaas.api.v1.held import HeldView
 from gpuaas.api.views import ProjectView
+from gpuaas.core.rows import one_or_none
 from gpuaas.environments import services
 from gpuaas.environments.models import Environment, EnvironmentLog
 from gpuaas.environments.selectors import (
@@ -229,7 +230,7 @@ class EnvironmentLogView(EnvironmentView):
 
 
 def _log_of(row: Environment) -> EnvironmentLog:
-    return EnvironmentLog.objects.filter(environment=row).first() or EnvironmentLog(environment=row)
+    return one_or_none(EnvironmentLog.objects.filter(environment=row)) or EnvironmentLog(environment=row)
 
 
 class EnvironmentTokensView(EnvironmentView):

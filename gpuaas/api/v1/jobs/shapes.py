@@ -5,7 +5,17 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from gpuaas.api.fields import Conditions, Input, Output, PageQuery, Switch, Text, TextOrEmpty, Whole
+from gpuaas.api.fields import (
+    Conditions,
+    Input,
+    MovedOutput,
+    Output,
+    PageQuery,
+    Switch,
+    Text,
+    TextOrEmpty,
+    Whole,
+)
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import (
     AT_ONCE_MOST,
@@ -20,8 +30,8 @@ from gpuaas.jobs.order import (
 from gpuaas.jobs.outlook import starts_by
 from gpuaas.jobs.seen import moved_of, ranges_of
 from gpuaas.jobs.selectors import position_of
-from gpuaas.jobs.states import JobState, Priority, TaskState, Way
-from gpuaas.jobs.transfers import FOLDER_MOST, TRANSFERS_MOST, URL_MOST
+from gpuaas.jobs.states import JobState, Priority, TaskState
+from gpuaas.staging.transfers import FOLDER_MOST, TRANSFERS_MOST, URL_MOST, Way
 from gpuaas.workspaces.room import MOST
 
 # people and the API read the names; the values are the frame's
@@ -158,15 +168,11 @@ class JobInput(JobOrderInput):
     )
 
 
-class TransferOutput(Output):
+class TransferOutput(MovedOutput):
     url = serializers.CharField()
     credential = serializers.CharField(allow_blank=True)
     volume = serializers.CharField()
     folder = serializers.CharField(allow_blank=True)
-    files = serializers.IntegerField(help_text="That were copied in the newest attempt.")
-    total_files = serializers.IntegerField(help_text="That it has to copy, as far as it knows.")
-    bytes = serializers.IntegerField()
-    total_bytes = serializers.IntegerField()
 
 
 class JobOutput(Output):

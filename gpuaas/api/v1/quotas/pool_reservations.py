@@ -16,6 +16,7 @@ from gpuaas.api.v1.billing.rate_cards import flavor_named
 from gpuaas.api.views import ApiView, PlatformView
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
+from gpuaas.core.rows import one_or_none
 from quotas.models import PoolReservation
 from quotas.pools import (
     pool_guests,
@@ -144,7 +145,7 @@ class PlatformPoolReservationsView(PlatformView):
         of other holders; nobody is evicted."""
         asked = self.input(PoolReservationInput)
         slug = asked["project"]
-        project = Project.objects.select_related("organization").filter(slug=slug).first()
+        project = one_or_none(Project.objects.select_related("organization").filter(slug=slug))
         if project is None:
             raise Invalid.field("project", f"there is no project {slug!r}")
         flavor = flavor_named(asked["flavor"])

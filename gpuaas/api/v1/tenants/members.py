@@ -4,11 +4,12 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gpuaas.api.fields import Input, Output, Pick
+from gpuaas.api.fields import EMAILS, Email, Input, Output, Pick
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.shapes import MemberOutput
 from gpuaas.api.views import ApiView, ProjectView
 from gpuaas.core.errors import NotFound
+from gpuaas.core.rows import one_or_none
 from tenants.models import Organization, OrganizationMembership
 from tenants.roles import OrganizationRole, Permission, ProjectRole
 from tenants.selectors import (
@@ -30,7 +31,7 @@ NOBODY = "there is no such member"
 
 class ProjectMemberOutput(Output):
     username = serializers.CharField()
-    email = serializers.CharField(allow_blank=True)
+    email = Email(allow_blank=True)
     role = serializers.CharField(
         source="project_role",
         allow_blank=True,
@@ -53,19 +54,21 @@ class ProjectMembersView(ProjectView):
     @operation("project_member_list", "List members", rows=ProjectMemberOutput)
     def get(self, request: Request, project: str) -> Response:
         """Lists everybody with a role in the project, members of its organization included."""
-        rows = project_members(actor=self.actor, project=self.project())
-        return self.page(rows, ProjectMemberOutput, key="username")
+        found = self.project()
+        rows = project_members(actor=self.actor, project=found)
+        return self.page(rows, ProjectMemberOutput, key="username", context=self.seeing(found))
 
 
 class ProjectMemberView(ProjectView):
     @operation("project_member_get", "Get a member", answer=ProjectMemberOutput)
     def get(self, request: Request, project: str, username: str) -> Response:
         """Returns the role in the project, and the role in the organization, which also applies here."""
-        rows = project_members(actor=self.actor, project=self.project())
-        row = rows.filter(username=username).first()
+        found = self.project()
+        rows = project_members(actor=self.actor, project=found)
+        row = one_or_none(rows.filter(username=username))
         if row is None:
             raise NotFound(NOBODY)
-        return Response(ProjectMemberOutput(row).data)
+        return Response(ProjectMemberOutput(row, context=self.seeing(found)).data)
 
     @operation(
         "project_member_set", "Add a member or change their role", body=ProjectRoleInput, answer=MemberOutput
@@ -76,7 +79,7 @@ class ProjectMemberView(ProjectView):
         asked = self.input(ProjectRoleInput)
         user = user_find(actor=self.actor, text=username)
         row = project_member_set(actor=self.actor, project=found, user=user, role=asked["role"])
-        return Response(MemberOutput(row).data)
+        return Response(MemberOutput(row, context=self.seeing(found)).data)
 
     @operation("project_member_remove", "Remove a member, or leave")
     def delete(self, request: Request, project: str, username: str) -> Response:
@@ -94,20 +97,27 @@ class OrganizationView(ApiView):
         slug: str = self.kwargs["organization"]
         return organization_get_for(actor=self.actor, slug=slug, permission=permission)
 
+    def seeing(self, organization: Organization) -> dict[str, bool]:
+        held = self.actor.on_organization(organization.pk)
+        return {EMAILS: Permission.ORGANIZATION_MANAGE in held}
+
 
 class OrganizationMembersView(OrganizationView):
     @operation("organization_member_list", "List members of an organization", rows=MemberOutput)
     def get(self, request: Request, organization: str) -> Response:
         """Lists everybody with a role in the organization itself. A project lists its own members."""
-        rows = organization_members(actor=self.actor, organization=self.organization())
-        return self.page(rows, MemberOutput, key="user__username")
+        found = self.organization()
+        rows = organization_members(actor=self.actor, organization=found)
+        return self.page(rows, MemberOutput, key="user__username", context=self.seeing(found))
 
 
 class OrganizationMemberView(OrganizationView):
     @operation("organization_member_get", "Get a member of an organization", answer=MemberOutput)
     def get(self, request: Request, organization: str, username: str) -> Response:
         """The role applies in all projects of the organization."""
-        return Response(MemberOutput(self._member(self.organization(), username)).data)
+        found = self.organization()
+        row = self._member(found, username)
+        return Response(MemberOutput(row, context=self.seeing(found)).data)
 
     @operation(
         "organization_member_set",
@@ -121,7 +131,7 @@ class OrganizationMemberView(OrganizationView):
         asked = self.input(OrganizationRoleInput)
         user = user_find(actor=self.actor, text=username)
         row = organization_member_set(actor=self.actor, organization=found, user=user, role=asked["role"])
-        return Response(MemberOutput(row).data)
+        return Response(MemberOutput(row, context=self.seeing(found)).data)
 
     @operation("organization_member_remove", "Remove a member of an organization")
     def delete(self, request: Request, organization: str, username: str) -> Response:
@@ -133,7 +143,7 @@ class OrganizationMemberView(OrganizationView):
 
     def _member(self, found: Organization, username: str) -> OrganizationMembership:
         rows = organization_members(actor=self.actor, organization=found)
-        row = rows.filter(user__username=username).first()
+        row = one_or_none(rows.filter(user__username=username))
         if row is None:
             raise NotFound(NOBODY)
         return row

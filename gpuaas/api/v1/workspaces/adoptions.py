@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.etag import answer, etag, wanted_version
-from gpuaas.api.fields import Input, Instant, Output, Text, Whole
+from gpuaas.api.fields import EMAILS, Input, Instant, Output, Text, Whole
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.workspaces.shapes import ItemInput, List, WorkspaceMemberInput, WorkspaceOutput
@@ -211,4 +211,5 @@ class AdoptionConfirmView(PlanView):
         fresh = workspaces_loaded().get(pk=made.pk)
         where = reverse("api:workspace", kwargs={"project": fresh.project.slug, "workspace": str(fresh.pk)})
         headers = {"Location": where, "ETag": etag(fresh.version)}
-        return Response(WorkspaceOutput(fresh).data, status=202, headers=headers)
+        shown = WorkspaceOutput(fresh, context={EMAILS: True}).data
+        return Response(shown, status=202, headers=headers)

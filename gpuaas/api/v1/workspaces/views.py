@@ -11,6 +11,7 @@ from rest_framework.response import Response
 
 from billing.quotes import QuoteItem, quote
 from gpuaas.api.etag import answer, wanted_version
+from gpuaas.api.fields import EMAILS
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.held import HeldView
@@ -89,7 +90,8 @@ class WorkspacesView(WorkspaceView):
     def get(self, request: Request, project: str) -> Response:
         """Lists workspaces of the project, newest first. Deleted ones are included unless `state` excludes them."""
         found = self.project(Permission.WORKSPACE_VIEW)
-        return self.page(listed(self.actor, self.params, found), WorkspaceOutput, key="-pk")
+        rows = listed(self.actor, self.params, found)
+        return self.page(rows, WorkspaceOutput, key="-pk", context=self.seeing(found))
 
     @operation(
         "workspace_request",
@@ -119,7 +121,8 @@ class WorkspaceDetailView(WorkspaceView):
         """`ETag` is its version, with a digest of this answer: send it as If-Match with a change, which compares the version alone, or
         as If-None-Match to poll cheaply."""
         found = self.held()
-        return answer(request, version=found.version, data=WorkspaceOutput(found).data)
+        data = WorkspaceOutput(found, context=self.seeing(found.project)).data
+        return answer(request, version=found.version, data=data)
 
     @operation(
         "workspace_change",
@@ -209,17 +212,18 @@ class WorkspaceMembersView(WorkspaceView):
     def get(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
         """Lists everybody with a role in this workspace itself. Roles in the project and the organization apply in
         addition."""
-        rows = self.held().members.select_related("user")
-        return self.page(rows, MemberOutput, key="user__username")
+        found = self.held()
+        rows = found.members.select_related("user")
+        return self.page(rows, MemberOutput, key="user__username", context=self.seeing(found.project))
 
 
 class WorkspaceMemberView(WorkspaceView):
     @operation("workspace_member_get", "Get a member", answer=MemberOutput)
     def get(self, request: Request, project: str, workspace: uuid.UUID, username: str) -> Response:
         """Returns the role in this workspace itself. Roles in the project and the organization apply in addition."""
-        rows = self.held().members.select_related("user")
-        row = first_of(rows.filter(user__username=username), "member")
-        return Response(MemberOutput(row).data)
+        found = self.held()
+        row = first_of(found.members.select_related("user").filter(user__username=username), "member")
+        return Response(MemberOutput(row, context=self.seeing(found.project)).data)
 
     @operation(
         "workspace_member_set",
@@ -239,7 +243,7 @@ class WorkspaceMemberView(WorkspaceView):
             role=asked["role"],
             expected_version=wanted_version(request),
         )
-        return Response(MemberOutput(member).data)
+        return Response(MemberOutput(member, context=self.seeing(found.project)).data)
 
     @operation("workspace_member_remove", "Remove a member", versioned=True)
     def delete(self, request: Request, project: str, workspace: uuid.UUID, username: str) -> Response:
@@ -288,4 +292,6 @@ class PlatformWorkspacesView(PlatformView):
     @operation("platform_workspace_list", "List all workspaces", rows=WorkspaceOutput, query=WorkspaceQuery)
     def get(self, request: Request) -> Response:
         """Lists workspaces of all projects, newest first."""
-        return self.page(listed(self.actor, self.params, None), WorkspaceOutput, key="-pk")
+        rows = listed(self.actor, self.params, None)
+        context = {EMAILS: Permission.PROJECT_MANAGE in self.actor.on_platform()}
+        return self.page(rows, WorkspaceOutput, key="-pk", context=context)

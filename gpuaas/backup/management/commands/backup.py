@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.db import connection
 
+from gpuaas.backup.archive import manifest_read
 from gpuaas.backup.models import Backup
 from gpuaas.backup.selectors import backup_last
 from gpuaas.backup.services import backup_check, backup_make, backups_keep
@@ -74,7 +75,7 @@ class Command(BaseCommand):
                     #: Backups: seals the encryption keys in an archive; 16 characters or more
                     passphrase=env.text(PASSPHRASE) if options["with_keys"] else "",
                 )
-            manifest = backup_check(path=folder)
+            manifest = backup_check(path=folder) if options["check"] else manifest_read(folder)
             if options["keep"] and not options["check"]:
                 old = backups_keep(folder=folder.parent, keep=options["keep"])
         except (GpuaasError, ImproperlyConfigured) as error:

@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from gpuaas.clusters.models import ClusterTemplate
 from gpuaas.clusters.services import template_parameters_import
 from gpuaas.core.errors import GpuaasError
+from gpuaas.core.rows import one_or_none
 from tenants.actors import SYSTEM
 
 
@@ -26,7 +27,9 @@ class Command(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        template = ClusterTemplate.objects.select_related("site").filter(slug=options["template"]).first()
+        template = one_or_none(
+            ClusterTemplate.objects.select_related("site").filter(slug=options["template"])
+        )
         if template is None:
             raise CommandError(f"there is no template {options['template']}")
         try:

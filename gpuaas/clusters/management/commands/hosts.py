@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.services.hosts import VERBS, host_do, hosts_of_site, hosts_put
 from gpuaas.core.errors import GpuaasError, Invalid
+from gpuaas.core.rows import one_or_none
 from tenants.actors import SYSTEM
 
 
@@ -25,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--reason", default="", help="reason for take-out")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        site = Site.objects.filter(slug=options["site"]).first()
+        site = one_or_none(Site.objects.filter(slug=options["site"]))
         if site is None:
             raise CommandError(f"there is no site {options['site']!r}")
         try:

@@ -1,16 +1,22 @@
 """`manage.py door`: the way in to environments by the browser until SIGTERM."""
 
 import asyncio
+import gc
 import resource
 import signal
+import sys
 from typing import Any
 
+import uvloop
 from django.core.management.base import BaseCommand
 
 from gpuaas.core import scrape
 from gpuaas.core.models import ProcessKind
 from gpuaas.core.pulse import begin
 from gpuaas.environments.door.process import Door, place_made, program
+
+# for which a look at all who are in may hold up a request, each time that it needs the interpreter
+SWITCH_SECONDS = 0.0002
 
 
 class Command(BaseCommand):
@@ -23,7 +29,9 @@ class Command(BaseCommand):
         with place_made() as place:
             begin(ProcessKind.DOOR)
             scrape.serve()
-            asyncio.run(_until_told(Door(place)))
+            gc.freeze()  # else all modules are looked through now and then, and nobody is answered for a tenth of a second
+            sys.setswitchinterval(SWITCH_SECONDS)
+            uvloop.run(_until_told(Door(place)))
 
 
 def _files_allow() -> None:

@@ -3,7 +3,7 @@ pools grow and shrink without a change here. slurmdbd on the head stores the job
 
 import re
 
-from gpuaas.providers.base import ClusterSpec, FlavorAmount, NodePool
+from gpuaas.providers.base import ClusterSpec, FlavorAmount, NodePool, usable_mib
 from gpuaas.providers.openstack.flavors import ALIAS
 from gpuaas.providers.openstack.pci import product_of
 
@@ -89,9 +89,8 @@ def _counted(spec: ClusterSpec) -> list[str]:
 
 
 def _memory(flavor: FlavorAmount) -> str:
-    """Default memory of jobs: their GPUs' share, or their cores'; otherwise a job would take all of the machine's. In MiB, and of less
-    than the flavor has, since the machine's kernel and firmware use some."""
-    usable = flavor.memory_gib * 1024 * 9 // 10
+    """Default memory of jobs: their GPUs' share, or their cores'; otherwise a job would take all of the machine's."""
+    usable = usable_mib(flavor.memory_gib)
     shares = [f"DefMemPerCPU={max(1, usable // flavor.vcpus)}"]
     if flavor.gpus:
         shares.append(f"DefMemPerGPU={max(1, usable // flavor.gpus)}")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 
 from gpuaas.core import clock
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import ClusterSpec, FlavorAmount, SiteObject
 from gpuaas.providers.base.steps import object_not_ours
 from gpuaas.providers.sandbox.clusters.plan import MACHINE, ROOM
@@ -41,7 +42,7 @@ def things(site: SandboxSite, tag: uuid.UUID, *kinds: str) -> list[Thing]:
 def ensure(site: SandboxSite, spec: ClusterSpec, kind: str, name: str, **facts: object) -> Thing | None:
     """The object, created if missing, with its owner's names; None while one of this name is still being deleted."""
     owner = {"project": spec.project_slug, "organization": spec.organization_slug}
-    found = Thing.objects.filter(site=site, kind=kind, name=name).first()
+    found = one_or_none(Thing.objects.filter(site=site, kind=kind, name=name))
     if found is not None and found.tag != spec.id:
         raise object_not_ours(kind, name, str(found.tag or ""))
     if found is not None:

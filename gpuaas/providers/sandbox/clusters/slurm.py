@@ -1,5 +1,5 @@
 """Slurm of a simulated cluster: jobs start in the order of their submission while the workers of their pool have free GPUs, and what
-their scripts do is make-believe (commands.py)."""
+their scripts do is make-believe (commands.py; movers.py of those that move files)."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -11,6 +11,7 @@ from gpuaas.providers.sandbox.clusters.objects import things
 from gpuaas.providers.sandbox.clusters.plan import MACHINE
 from gpuaas.providers.sandbox.commands import EXIT, SLEEP
 from gpuaas.providers.sandbox.models import SandboxSite, SandboxSlurmJob
+from gpuaas.providers.sandbox.movers import moves_in, moves_log, moves_result, moves_seconds
 
 Job = SandboxSlurmJob
 
@@ -47,7 +48,7 @@ def _go(rows: list[Job], has: int, now: datetime) -> None:
         if row.started_at is not None and row.ended_at is None:
             _end(row, row.started_at, now)
     used = sum(row.gpus for row in rows if row.started_at is not None and row.ended_at is None)
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.gpus > 0):  # those without GPUs wait for nobody
         if row.started_at is None and row.ended_at is None:
             if used + row.gpus > has:
                 return
@@ -56,14 +57,21 @@ def _go(rows: list[Job], has: int, now: datetime) -> None:
 
 
 def _end(row: Job, started_at: datetime, now: datetime) -> None:
-    sleeps, fails = SLEEP.search(row.script), EXIT.search(row.script)
+    sleeps, fails, moves = SLEEP.search(row.script), EXIT.search(row.script), _moves(row)
     seconds, most = int(sleeps[1]) if sleeps else 1, (row.minutes or 10**6) * 60
+    code = int(fails[1]) if fails else 0
+    if moves:
+        seconds, code = moves_seconds(moves), moves_result(moves)[0]
     if (now - started_at).total_seconds() < min(seconds, most):
         return
-    row.exit_code = int(fails[1]) if fails and seconds <= most else 0
+    row.exit_code = code if seconds <= most else 0
     row.outcome = "TIMEOUT" if seconds > most else "FAILED" if row.exit_code else "COMPLETED"
     row.ended_at = started_at + timedelta(seconds=min(seconds, most))
     row.save(update_fields=["exit_code", "outcome", "ended_at"])
+
+
+def _moves(row: Job) -> list[str]:
+    return moves_in(row.script) if "RCLONE_CONFIG" in row.script else []
 
 
 def _seen(row: Job, now: datetime) -> SlurmSeen:
@@ -71,8 +79,14 @@ def _seen(row: Job, now: datetime) -> SlurmSeen:
     text = None
     if row.started_at is not None:
         passed = int(((row.ended_at or now) - row.started_at).total_seconds())
-        moments = [row.started_at + timedelta(seconds=each) for each in range(1, passed + 1)]
-        text = "\n".join(f"{each:%H:%M:%S} at work" for each in moments[-200:]) + "\n"
+        moments = [row.started_at + timedelta(seconds=each) for each in range(1, passed + 1)][-200:]
+        moves = _moves(row)
+        lines = (
+            moves_log(moves, passed, done=row.ended_at is not None)
+            if moves
+            else [f"{each:%H:%M:%S} at work" for each in moments]
+        )
+        text = "\n".join(lines) + "\n"
     return SlurmSeen(
         id=row.job,
         state=state,

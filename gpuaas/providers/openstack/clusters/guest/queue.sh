@@ -113,7 +113,7 @@ else
 fi
 before=$(let_in)
 gpuaas-logins "$etc" "$cluster" "$GPUAAS_JOBS_OF_REMOVED" <<< "$answer" || failed=1
-did=$(gpuaas-jobs take "$etc" <<< "$answer") || failed=1
+did=$(timeout 60 gpuaas-jobs take "$etc" <<< "$answer") || failed=1
 if [ "$(let_in)" != "$before" ] || [ -n "$did" ]; then
   post "$(about_jobs)" > /dev/null || failed=1 # people wait for it
 fi

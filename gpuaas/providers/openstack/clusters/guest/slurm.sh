@@ -6,7 +6,7 @@ stage_packages() {
     ours="slurmd=$GPUAAS_RELEASE* nfs-common"
   fi
   # shellcheck disable=SC2086
-  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers openmpi-bin environment-modules \
+  packages_install $ours "slurm-client=$GPUAAS_RELEASE*" munge libnss-extrausers rclone openmpi-bin environment-modules \
     ${GPUAAS_TUNNEL:+wireguard-tools procps} $GPUAAS_PACKAGES
   logins_known
   pmix_found

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.sandbox.fleet import fleet_seed
 from gpuaas.providers.sandbox.models import SandboxSite
 
@@ -16,7 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("site", help="the site's slug")
 
     def handle(self, *_args: Any, site: str, **_options: Any) -> None:
-        found = SandboxSite.objects.filter(slug=site).first()
+        found = one_or_none(SandboxSite.objects.filter(slug=site))
         if found is None:
             raise CommandError(
                 f"there is no sandbox site {site} that has been probed: add it under Sites first"

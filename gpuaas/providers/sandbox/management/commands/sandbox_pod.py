@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from gpuaas.core.errors import GpuaasError
+from gpuaas.core.rows import one_or_none
 from gpuaas.providers.sandbox.models import SandboxSite
 from gpuaas.providers.sandbox.pods import pod_create
 
@@ -23,7 +24,7 @@ class Command(BaseCommand):
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        site = SandboxSite.objects.filter(slug=options["site"]).first()
+        site = one_or_none(SandboxSite.objects.filter(slug=options["site"]))
         if site is None:
             raise CommandError(f"there is no sandbox site {options['site']}")
         try:

@@ -2,12 +2,13 @@
 `inputs.1.url`."""
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
+from django.db import models
+
 from gpuaas.core.errors import UNKNOWN, Invalid, Mistakes, Unusable
-from gpuaas.jobs.states import Way
 from gpuaas.providers.reach import address_check, is_loopback
 
 FIELDS: Final = ("url", "credential", "volume", "folder")
@@ -17,31 +18,54 @@ S3, HTTPS = "s3://", "https://"
 _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FOLDER = re.compile(r"[A-Za-z0-9_.-][A-Za-z0-9_. /-]*")
 _USUAL = "enter an address such as s3://bucket/prefix"
+Check = Callable[[str], object]  # raises Invalid
+
+
+class Way(models.TextChoices):
+    """Of files: to the place of a job before it runs, or from there after it."""
+
+    IN = "in", "Inputs"
+    OUT = "out", "Outputs"
+
+
+FILES = tuple(f"{way}puts" for way in Way)  # of an order
+
+
+def folder_check(text: str) -> None:
+    if text and not _FOLDER.fullmatch(text):
+        raise Invalid(
+            "a folder is named from the root of the volume, without a / before it, by letters, digits and . _ / - alone"
+        )
+    if ".." in text.split("/"):
+        raise Invalid("a folder may not contain ..")
 
 
 def transfers_read(
-    way: Way, value: Any, wrong: Mistakes, volume: Any, credentials: Container[str] | None
+    way: Way,
+    value: Any,
+    wrong: Mistakes,
+    volume: Check,
+    credentials: Container[str] | None,
+    folder: Check = folder_check,
 ) -> list[dict[str, str]]:
-    """As they are stored, with all FIELDS. volume: checks the name of one. credentials: names of those of the project; None where
-    that is not known yet."""
+    """As they are stored, with all FIELDS. volume, folder: what checks the name of one. credentials: names of those of the project;
+    None where that is not known yet."""
     name = f"{way}puts"
     with wrong:
         if not isinstance(value, list | tuple) or not all(isinstance(each, Mapping) for each in value):
             raise Invalid.field(name, "this must be a list of what to move")
         if len(value) > TRANSFERS_MOST:
             raise Invalid.field(name, f"name at most {TRANSFERS_MOST} {name}; these are {len(value):,}")
-        return [
-            _transfer(way, f"{name}.{at}", each, wrong, volume, credentials) for at, each in enumerate(value)
-        ]
+        checks = {"url": lambda text: _url(way, text), "folder": folder, "volume": volume}
+        return [_transfer(f"{name}.{at}", each, wrong, checks, credentials) for at, each in enumerate(value)]
     return []
 
 
 def _transfer(
-    way: Way,
     path: str,
     given: Mapping[str, Any],
     wrong: Mistakes,
-    volume: Any,
+    checks: Mapping[str, Check],
     credentials: Container[str] | None,
 ) -> dict[str, str]:
     found = {name: given.get(name, "") for name in FIELDS}
@@ -54,7 +78,7 @@ def _transfer(
             if type(text) is not str or not text.isprintable() or len(text) > most:
                 found[name] = ""
                 raise Invalid.field(f"{path}.{name}", f"this must be a text of at most {most:,} characters")
-    for name, check in {"url": lambda text: _url(way, text), "folder": _folder, "volume": volume}.items():
+    for name, check in checks.items():
         try:
             check(found[name])
         except Invalid as error:
@@ -116,12 +140,3 @@ def server_check(url: str) -> None:
     host = urlsplit(url).hostname or ""
     if is_loopback(host):
         raise Invalid(f"{host} is the mover itself, which has no files")
-
-
-def _folder(text: str) -> None:
-    if text and not _FOLDER.fullmatch(text):
-        raise Invalid(
-            "a folder is named from the root of the volume, without a / before it, by letters, digits and . _ / - alone"
-        )
-    if ".." in text.split("/"):
-        raise Invalid("a folder may not contain ..")

@@ -1,0 +1,61 @@
+"""What reports about jobs on Slurm clusters change, read and announce."""
+
+from datetime import timedelta
+
+import pytest
+import time_machine
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from gpuaas.catalog.models import Site
+from gpuaas.clusters.models import Cluster, ClusterJob
+from gpuaas.core import clock
+from gpuaas.providers.base import SlurmSeen
+from tenants.actors import Actor
+from tenants.models import Project, User
+from tests.clusters.slurm_stage import answered, by_head, entered, slurm_ready, submitted
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
+    made = slurm_ready(as_alice, as_olga, project, site)
+    by_head()
+    return entered(made)
+
+
+def now_of(job: ClusterJob) -> ClusterJob:
+    return ClusterJob.objects.get(pk=job.pk)
+
+
+def runs(job: ClusterJob, text: str | None) -> SlurmSeen:
+    return SlurmSeen(job.pk, "RUNNING", 7, log=text)
+
+
+@pytest.mark.parametrize("text", ["", "at work\n"])
+def test_when_a_log_was_read_is_kept_though_it_says_nothing_new(
+    cluster: Cluster, as_bob: Actor, text: str
+) -> None:
+    job = submitted(as_bob, cluster)
+    answered(cluster)
+    answered(cluster, runs(job, None))
+    assert now_of(job).log_taken_at is None
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        for _ in range(2):
+            traveller.shift(timedelta(seconds=30))
+            answered(cluster, runs(job, text))
+            assert (now_of(job).log, now_of(job).log_taken_at) == (text, clock.now())
+
+
+def test_reports_neither_read_nor_write_what_is_long(cluster: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, cluster)
+    answered(cluster)
+    answered(cluster, runs(job, "at work\n"))
+    with CaptureQueriesContext(connection) as queries:
+        answered(cluster, runs(job, None))
+        answered(cluster, SlurmSeen(job.pk, "PENDING", 7, "Resources"))
+    asked = [one["sql"] for one in queries if "clusters_clusterjob" in one["sql"]]
+    assert asked
+    assert not [sql for sql in asked if '"log"' in sql or ('"script"' in sql and '"id" IN (' not in sql)]
+    assert (now_of(job).log, now_of(job).state, now_of(job).script) == ("at work\n", "pending", job.script)
