@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import Form, RequiredText, choices_set, refuse_readable
+from frontend.forms import RequiredText, choices_set, refuse_readable
 from frontend.forms.inside import whole
 from frontend.forms.transfers import TransferRows
 from gpuaas.clusters.job_order import BOUNDS, LABELS, SCRIPT_MOST, USUAL
@@ -26,7 +26,7 @@ def _size(name: str) -> forms.IntegerField:
     )
 
 
-class ClusterJobForm(TransferRows, Form):
+class ClusterJobForm(TransferRows):
     """partitions: of the cluster. wrong: what the service would refuse, by field. rows, credentials: as of `TransferRows`."""
 
     parts = tuple(part for part in FIELDS if part != "volume")

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from django import forms
 
-from frontend.forms import choices_set
+from frontend.forms import Form, choices_set
 from gpuaas.staging.transfers import FIELDS, FOLDER_MOST, TRANSFERS_MOST, URL_MOST, Way
 
 ROWS = 2  # of inputs and of outputs that a new form has
@@ -20,7 +20,7 @@ class Shown(NamedTuple):
     rows: list[list[forms.BoundField]]
 
 
-class TransferRows(forms.Form):
+class TransferRows(Form):
     """parts: what a transfer has here. hints: where files come from and go."""
 
     parts: ClassVar[tuple[str, ...]] = FIELDS

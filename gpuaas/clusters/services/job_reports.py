@@ -195,19 +195,14 @@ def _keep(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
 
 def _succeeded(row: ClusterJob, moment: datetime, code: int | None) -> None:
     """What is next of it: its inputs are there, or it has run, or its outputs are there."""
-    way = row.staging
+    way, words = row.staging, row.reason
     if row.mover is not None:
         moved_end(row)
     if way == Way.OUT or not (way or row.outputs):
         job_end(row, S.SUCCEEDED, moment, code=code)
     elif row.cancel_asked_at is not None:
-        job_end(
-            row,
-            S.CANCELLED,
-            moment,
-            code=code,
-            reason=row.reason or ("" if way else "its outputs were not moved"),
-        )
+        words = words or ("" if way else "its outputs were not moved")
+        job_end(row, S.CANCELLED, moment, code=code, reason=words)
     elif way == Way.IN:
         row.state = S.QUEUED
     else:

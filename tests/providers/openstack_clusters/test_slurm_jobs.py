@@ -217,6 +217,16 @@ def test_what_may_be_otherwise_the_next_time_is_tried_again(machine: Machine) ->
     assert machine.take(ORDER) == "1"
 
 
+def test_jobs_of_one_person_are_submitted_as_they_were_ordered(machine: Machine) -> None:
+    orders = [
+        {**ORDER, "id": str(uuid.UUID(int=number)), "login": login, "script": f"{login} {number}"}
+        for number, login in enumerate(["bob", "carol", "bob", "carol", "bob"], 1)
+    ]
+    assert machine.take(*orders) == "5"
+    found = [one for one in machine.scripts if one.startswith("bob")]
+    assert found == ["bob 1", "bob 3", "bob 5"]
+
+
 def test_what_fails_for_one_order_leaves_the_others_alone(machine: Machine) -> None:
     carols, cancel = {**ORDER, "id": OTHER, "login": "carol"}, str(uuid.UUID(int=3))
     machine.write("queue.bob", f"8|PENDING|N/A|Resources|gpuaas:{cancel}")

@@ -260,8 +260,7 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str], keys: Path) 
         have = slurm.found.get(order["id"])
         if order["cancel"] and have is not None and have.lives:
             done += cancelled(order, have)
-    offered = [one for one in slurm.orders if one["submit"] and one["login"] in inside]
-    for order in in_turn(offered) if remembers else ():
+    for order in oldest_first(slurm.orders, inside) if remembers else ():
         key, login = order["id"], order["login"]
         if key in slurm.found or key in refused or login in slurm.silent or time.monotonic() > until:
             continue
@@ -275,6 +274,12 @@ def take(etc: Path, orders: Sequence[Order], inside: Sequence[str], keys: Path) 
     written(etc / "jobs.refused", refused)
     written(etc / "jobs.lacking", lacking)
     return done
+
+
+def oldest_first(orders: Sequence[Order], inside: Sequence[str]) -> list[Order]:
+    """Those to submit, of each user as they were ordered, since Slurm takes the first for the older one; another user begins each time."""
+    logins = in_turn(sorted({one["login"] for one in orders if one["submit"]} & set(inside)))
+    return [one for login in logins for one in orders if one["login"] == login and one["submit"]]
 
 
 def cancelled(order: Order, found: Found) -> bool:
