@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, one_or_none
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import (
     DoorKey,
@@ -224,7 +224,7 @@ def token_days_of(*, environment: Environment) -> QuerySet[TokenDay]:
 
 def counter_of(row: Environment) -> EnvironmentCounter | None:
     """None where nothing was counted yet."""
-    return EnvironmentCounter.objects.filter(pk=row.pk).first()
+    return one_or_none(EnvironmentCounter.objects.filter(pk=row.pk))
 
 
 def tokens_of(*, environment: Environment) -> tuple[Tokens, Tokens]:
