@@ -23,6 +23,7 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.metering.models import TOKEN_METERS
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization
@@ -107,6 +108,11 @@ def rate_draft_line_set(
         raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
     if not 0 <= terms.minimum_seconds <= DAY:
         raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
+    if known in TOKEN_METERS and (terms.increment_seconds, terms.minimum_seconds) != (1, 0):
+        raise Invalid.field(
+            "increment_seconds" if terms.increment_seconds != 1 else "minimum_seconds",
+            "tokens have no sessions: the increment is 1 and the minimum 0",
+        )
     if not 0 <= terms.surplus_percent <= SURPLUS_MAX:
         raise Invalid.field("surplus_percent", f"surplus must cost between 0 and {SURPLUS_MAX:,} percent")
     line, _ = RateDraftLine.objects.update_or_create(
