@@ -205,7 +205,7 @@ def _use_facts(row: Environment) -> list[Fact]:
 
 
 def _count_facts(row: Environment) -> list[Fact]:
-    """Days and months of UTC."""
+    """Days and months are those of charges."""
     if not definition_read(row.made_of.document).metrics:
         return []
     today, month = tokens_of(environment=row)

@@ -1,5 +1,6 @@
 """Usage intervals, on which all charges are based, and the state of each site's meter."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.db import models
@@ -197,6 +198,11 @@ class UsageInterval(models.Model):
         if owner is None:
             raise ValueError("an interval without a holder: the database refuses it")
         return owner
+
+    @property
+    def millions(self) -> Decimal | None:
+        """Of tokens; None for all else."""
+        return Decimal(self.quantity) / 3600 if self.meter in TOKEN_METERS else None
 
     @property
     def was_warm(self) -> bool:
