@@ -43,10 +43,10 @@ def storage_label(slug: str) -> str:
     return f"Storage {slug} (GiB)"
 
 
-def quantity_words(meter: str, unit_seconds: int) -> tuple[str, str]:
+def quantity_words(meter: str, unit_seconds: int) -> tuple[Decimal, str]:
     """For files: unit-hours or millions of tokens to six places, half up, and which of them."""
     millionths = round_half_up(unit_seconds * 10**6, HOUR)
-    return f"{Decimal(millionths).scaleb(-6):f}", UNITS[Meter(meter)] if meter in Meter.values else ""
+    return Decimal(f"{millionths}e-6"), UNITS[Meter(meter)] if meter in Meter.values else ""
 
 
 def quantity_places(meter: str) -> int:

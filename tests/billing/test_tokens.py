@@ -142,7 +142,16 @@ def test_a_day_has_the_price_of_its_beginning(
     priced(as_olga, since=utc("2026-10-01 10:00:00"))
     charged = [line.unit_seconds for line in of(as_alice, project).lines if line.status is LineStatus.BILLED]
     assert charged == [1244]
-    priced(as_olga, since=month_span(OCTOBER).starts_at)  # where no price was in force
+    with pytest.raises(Invalid, match="already rated"):
+        priced(as_olga, since=month_span(OCTOBER).starts_at)
+
+
+def test_the_first_price_may_begin_at_the_midnight_before(
+    endpoint: Environment, project: Project, as_olga: Actor, as_alice: Actor
+) -> None:
+    priced(as_olga, since=utc("2026-10-02 10:00:00"))  # nothing was counted since then
+    assert of(as_alice, project).total == 0
+    priced(as_olga, since=month_span(OCTOBER).starts_at)
     assert of(as_alice, project).total == Decimal("1.40")
 
 
