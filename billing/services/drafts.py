@@ -105,15 +105,7 @@ def rate_draft_line_set(
     held = _open(actor, draft)
     known = meter_require(meter, flavor, resource)
     micro, tiers = price_parse(terms.price), _tiers(terms, known)
-    if not 1 <= terms.increment_seconds <= DAY:
-        raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
-    if not 0 <= terms.minimum_seconds <= DAY:
-        raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
-    if known in TOKEN_METERS and (terms.increment_seconds, terms.minimum_seconds) != (1, 0):
-        raise Invalid.field(
-            "increment_seconds" if terms.increment_seconds != 1 else "minimum_seconds",
-            "tokens have no sessions: the increment is 1 and the minimum 0",
-        )
+    _session_check(terms, known)
     if not 0 <= terms.surplus_percent <= SURPLUS_MAX:
         raise Invalid.field("surplus_percent", f"surplus must cost between 0 and {SURPLUS_MAX:,} percent")
     line, _ = RateDraftLine.objects.update_or_create(
@@ -293,6 +285,16 @@ def _open(actor: Actor, draft: RateDraft) -> RateDraft:
     if held is None or held.published_id is not None:
         raise Conflict("this draft is already published or discarded; create a new draft")
     return held
+
+
+def _session_check(terms: LineTerms, meter: Meter) -> None:
+    if not 1 <= terms.increment_seconds <= DAY:
+        raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
+    if not 0 <= terms.minimum_seconds <= DAY:
+        raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
+    if meter in TOKEN_METERS and (terms.increment_seconds, terms.minimum_seconds) != (1, 0):
+        field = "minimum_seconds" if terms.increment_seconds == 1 else "increment_seconds"
+        raise Invalid.field(field, "tokens have no sessions: the increment is 1 and the minimum 0")
 
 
 def _tiers(terms: LineTerms, meter: Meter) -> list[list[int]]:

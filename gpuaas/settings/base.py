@@ -320,11 +320,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-closes": {"task": "billing.closes_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-pdfs": {"task": "billing.pdfs_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-grants": {"task": "billing.grants_expire", "schedule": 3600.0, "options": {"expires": 3600}},
-    "billing-budgets": {
-        "task": "billing.budgets_evaluate",
-        "schedule": 300.0,
-        "options": {"expires": 300},
-    },
+    "billing-budgets": {"task": "billing.budgets_evaluate", "schedule": 300.0, "options": {"expires": 300}},
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
