@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, TokenDay
-from gpuaas.environments.tokens import COUNT_MOST
+from gpuaas.environments.tokens import COUNT_MOST, Counts
 from gpuaas.metering.models import FinalMonth, Meter, UsageInterval
 from gpuaas.metering.services import TOKENS, tokens_sync
 from gpuaas.metering.tasks import held_sync_all
@@ -30,14 +30,18 @@ QUICK = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-amounts = st.one_of(st.integers(0, 1000), st.integers(0, 10**9), st.just(COUNT_MOST))
+amounts = st.one_of(st.integers(0, 1000), st.integers(0, 10**9), st.just(COUNT_MOST // 100))
+days = st.integers(0, 6)
+# what the server does, on which day its counters are read, and from which day on a round looks
 steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("count"), st.integers(0, 6), amounts, amounts),
-        st.tuples(st.just("sync"), st.one_of(st.none(), st.integers(0, 6))),
+    st.tuples(
+        st.sampled_from(["serve", "serve", "restart", "read", "read", "sync", "sync all"]),
+        days,
+        amounts,
+        amounts,
     ),
     min_size=1,
-    max_size=20,
+    max_size=25,
 )
 
 
@@ -68,27 +72,36 @@ def charged(row: Environment, meter: Meter) -> dict[date, int]:
 @given(steps=steps)
 @QUICK
 @pytest.mark.django_db
-def test_days_add_up_to_what_is_whole_in_all(workspace: Workspace, steps: list[tuple[object, ...]]) -> None:
-    """In any order, repeated, and with rounds that look at late days alone."""
+def test_days_add_up_to_what_is_whole_in_all(
+    workspace: Workspace, steps: list[tuple[str, int, int, int]]
+) -> None:
+    """In any order of days, repeated, with servers that begin anew, and with rounds that look at late days alone."""
     UsageInterval.objects.all().delete()
     TokenDay.objects.all().delete()
     row = Environment.objects.filter(name="chat").first() or row_in(workspace, "chat")
-    for what, *values in steps:
-        if what == "count":
-            day, tokens_in, tokens_out = (int(str(each)) for each in values)
-            counted(row, FIRST + timedelta(days=day), tokens_in, tokens_out)
+    served, server, seen = Counts(), Counts(), Counts()
+    for what, number, tokens_in, tokens_out in steps:
+        day = FIRST + timedelta(days=number)
+        if what == "serve":
+            server, served = (
+                Counts(0, each.tokens_in + tokens_in, each.tokens_out + tokens_out)
+                for each in (server, served)
+            )
+        elif what == "restart":
+            server = Counts()
+        elif what == "read":
+            more, seen = server.since(seen), server
+            counted(row, day, more.tokens_in, more.tokens_out)
         else:
-            late = values[0]
-            tokens_sync(since=None if late is None else FIRST + timedelta(days=int(str(late))))
+            tokens_sync(since=day if what == "sync" else None)
     tokens_sync()
     assert tokens_sync() == 0
-    for meter in (Meter.TOKENS_IN, Meter.TOKENS_OUT):
+    for meter, all_served in ((Meter.TOKENS_IN, served.tokens_in), (Meter.TOKENS_OUT, served.tokens_out)):
         found, reached = charged(row, meter), 0
-        for number in range(7):
-            day = FIRST + timedelta(days=number)
-            reached += sum(TokenDay.objects.filter(day=day).values_list(meter.value, flat=True))
-            upto = sum(units for each, units in found.items() if each <= day)
-            assert upto == reached * HOUR // MILLION
+        for day in (FIRST + timedelta(days=number) for number in range(7)):
+            reached += sum(getattr(each, meter.value) for each in TokenDay.objects.filter(day=day))
+            assert sum(units for each, units in found.items() if each <= day) == reached * HOUR // MILLION
+        assert reached <= all_served
 
 
 @pytest.mark.django_db
