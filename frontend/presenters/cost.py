@@ -22,9 +22,11 @@ ASLEEP = frozenset({WorkspaceState.SUSPENDING, WorkspaceState.SUSPENDED, Workspa
 
 @dataclass(frozen=True)
 class CostLine:
+    """per_hour None: no price yet, or charged as it is counted."""
+
     name: str
     note: str
-    per_hour: Decimal | None  # None: no price yet, or charged by use
+    per_hour: Decimal | None
     so_far: Decimal
 
 
