@@ -100,7 +100,11 @@ def card_of(cluster: Cluster, here: ProjectPlace) -> Card | None:
 
 def partition_of(one: Partition) -> str:
     """As a choice of the form."""
-    return f"{one.name}: {counted(one.workers, 'worker')}, each with {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib:,} GiB for jobs"
+    return f"{one.name}: {workers_of(one)}"
+
+
+def workers_of(one: Partition) -> str:
+    return f"{counted(one.workers, 'worker')}, each with {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib:,} GiB for jobs"
 
 
 def row_of(row: ClusterJob, cluster: Cluster) -> Row:
