@@ -26,6 +26,7 @@ from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.states import ClusterJobState
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.core.plain_yaml import plain_yaml
+from gpuaas.core.retention import EMPTIED
 from gpuaas.jobs.selectors import credentials_for
 from gpuaas.staging.transfers import FILES
 from tenants.roles import Permission
@@ -159,6 +160,8 @@ def _earlier(request: HttpRequest, row: Cluster) -> dict[str, Any]:
     """What was ordered of the job that is to run again; nothing of one that is not there."""
     with suppress(ValueError, NotFound):
         job = cluster_job_get_of(cluster=row, job_id=uuid.UUID(request.GET.get(AGAIN, "")))
+        if job.emptied_at is not None:
+            raise Conflict(EMPTIED)
         return {name: getattr(job, name) for name in ClusterJobForm.base_fields} | filled_of(
             {name: getattr(job, name) for name in FILES}
         )
@@ -208,7 +211,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Cluster, job: ClusterJo
         "page_url": shown.url_of(row, "cluster_job", job.pk),
         "cluster_url": shown.url_of(row, "cluster"),
         "again_url": ""
-        if shown.why_not(row, here)
+        if job.emptied_at is not None or shown.why_not(row, here)
         else f"{shown.url_of(row, 'cluster_job_new')}?{AGAIN}={job.pk}",
         "file_url": shown.url_of(row, "cluster_job_file", job.pk),
         "retry_url": shown.url_of(row, "cluster_job_retry", job.pk),

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gpuaas.core.errors import Conflict
 from gpuaas.core.plain_yaml import plain_yaml, unusual
+from gpuaas.core.retention import EMPTIED
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import USUAL
 
@@ -15,7 +17,9 @@ USUALLY: Final[dict[str, Any]] = {"gpu": "", **USUAL}
 
 
 def order_of(row: Job) -> dict[str, Any]:
-    """What makes the same job when it is sent again; what is as usual is left out."""
+    """What makes the same job when it is sent again; what is as usual is left out. Raises Conflict once that is not kept any more."""
+    if row.emptied_at is not None:
+        raise Conflict(EMPTIED)
     found = {name: getattr(row, name) for name in FIELDS if name not in {"workspace", "gpu"}}
     found |= {
         "workspace": str(row.workspace_id),

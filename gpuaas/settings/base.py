@@ -63,6 +63,9 @@ LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
 ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
 #: Sites, workspaces and clusters: the image of what moves files before and after jobs; it has `sh` and `rclone`
 MOVER_IMAGE = env.text("GPUAAS_MOVER_IMAGE", "docker.io/rclone/rclone:1.69")
+#: Sites, workspaces and clusters: days after the end of a job for which the portal keeps its script, its variables and the
+#: [end of its log](../operators/job-retention.md); 0 for good
+JOB_SCRIPT_DAYS = env.integer("GPUAAS_JOB_SCRIPT_DAYS", default=365, minimum=0)
 #: Money: the zone in which months and days begin
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 #: Money: hours after the end of a month before it can be closed
