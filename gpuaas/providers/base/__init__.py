@@ -71,7 +71,7 @@ from gpuaas.providers.base.environments import (
     Size,
     Streams,
 )
-from gpuaas.providers.base.homes import FileEnd, FileOver, FileVerb
+from gpuaas.providers.base.homes import GOAL, FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
@@ -153,6 +153,7 @@ __all__ = [
     "DEADLINE",
     "ERROR",
     "FILES_AT",
+    "GOAL",
     "GONE",
     "NO_DEVICE",
     "REFUSED",
