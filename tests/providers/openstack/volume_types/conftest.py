@@ -31,16 +31,8 @@ class Types:
 
 
 def type_made(admin: Cloud, name: str, *, is_public: bool = True) -> str:
-<<<<<<< HEAD
-    body = {
-        "name": name,
-        "extra_specs": {"volume_backend_name": "lab"},
-        "os-volume-type-access:is_public": is_public,
-    }
-=======
     backend = {"extra_specs": {"volume_backend_name": "lab"}}
     body = {"name": name, **backend, "os-volume-type-access:is_public": is_public}
->>>>>>> volumes
     return str(admin.post("volume", "/types", {"volume_type": body})["volume_type"]["id"])
 
 
