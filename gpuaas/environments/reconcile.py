@@ -114,16 +114,19 @@ def _look(visit: Visit) -> bool:
         _give_back(visit, seen)
         return True
     remedy = "Read its log, or restart it."
-    if not seen.exists:
-        detail, refused = _started(visit)
+    if not (seen.exists and seen.whole):
+        gone = "a worker of it was gone" if seen.exists else "nothing of it ran"
+        detail, refused = _started(visit, f"{gone}, so it is started again")
         if refused is not None:
             remedy = str(refused.detail.get("next", REFUSED))
         seen = visit.driver.observe(visit.spec)
+        if seen.ready and refused is None:
+            detail = seen.detail
     with RECORD.guarded(visit) as row:
         facts = {
             key: value
             for key, value in asdict(seen).items()
-            if key not in {"exists", "ready", "preempted_at"}
+            if key not in {"exists", "ready", "whole", "preempted_at"}
         }
         news = row.observed != facts
         row.observed = facts
@@ -136,9 +139,8 @@ def _look(visit: Visit) -> bool:
     return False
 
 
-def _started(visit: Visit) -> tuple[str, GpuaasError | None]:
-    """Again, as nothing of it ran: in words, and what the site answered if it refused."""
-    detail = "nothing of it ran, so it is started again"
+def _started(visit: Visit, detail: str) -> tuple[str, GpuaasError | None]:
+    """Again, for what `detail` says: in words, and what the site answered if it refused."""
     try:
         for step in visit.driver.steps(Change.CREATE, visit.spec):
             outcome = visit.perform(Change.CREATE, step.key)
@@ -181,7 +183,8 @@ def _next_look(row: Environment, *, ready: bool) -> datetime:
 
 def _running(seen: ObservedEnvironment, detail: str, remedy: str) -> dict[str, Any]:
     if seen.ready:
-        return {"type": RUNNING, "status": Status.TRUE, "reason": "Answers", "message": "it answers"}
+        words = f"it answers; {detail}" if detail else "it answers"
+        return {"type": RUNNING, "status": Status.TRUE, "reason": "Answers", "message": words}
     return {
         "type": RUNNING,
         "status": Status.FALSE,
@@ -208,7 +211,7 @@ def _log_take(log: EnvironmentLog) -> bool:
     found = ENVIRONMENTS.at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")
-    text = storable(found.log(spec_of(row), lines=LINES))
+    text = storable(found.log(spec_of(row), lines=LINES, worker=log.worker))
     _log_write(log, text=text, failure="")
     return True
 
@@ -218,5 +221,6 @@ def _log_failed(log: EnvironmentLog, error: GpuaasError) -> None:
 
 
 def _log_write(log: EnvironmentLog, **changes: Any) -> None:
-    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), **changes)
+    asked = {"worker": log.worker}  # somebody may have asked for another one's by now
+    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), **asked, **changes)
     ENVIRONMENT.announce(log.environment)
