@@ -1,9 +1,11 @@
 """A kind with workers: what it may say, what an order takes of its workspace, and that its pods live and end together."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from gpuaas.core.clock import now
 from gpuaas.core.errors import Invalid, QuotaRefused
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog
@@ -20,6 +22,8 @@ from gpuaas.environments.services import (
 )
 from gpuaas.environments.shipped import SHIPPED
 from gpuaas.environments.spec import spec_of
+from gpuaas.gpustats.models import GpuSample
+from gpuaas.gpustats.selectors import environment_use
 from gpuaas.providers.sandbox.dials import dials_set
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete, pod_evict
@@ -274,6 +278,17 @@ def test_it_is_ready_as_its_main_pod_is(as_alice: Actor, workspace: Workspace) -
     SandboxPod.objects.update(scheduled_at="2026-01-01T00:00:00Z")
     row = run_now(row)
     assert (row.state, row.conditions["Running"]["message"]) == ("ready", "it answers; 1 of 2 workers runs")
+
+
+def test_gpus_of_workers_at_work_are_use(as_alice: Actor, workspace: Workspace) -> None:
+    row, moment = made(as_alice, workspace, worker_gpus=1), now()
+    about = {"site": row.site, "workspace": workspace, "project": row.project, "node": "n", "seconds": 60}
+    about |= {"namespace": workspace.external_name, "at": moment - timedelta(minutes=1)}
+    GpuSample.objects.create(pod=row.pods[1], device="GPU-1", utilization=50.0, **about)
+    found = environment_use(row, moment - timedelta(hours=1), moment)
+    assert (found.busy_at, found.unknown != "") == (about["at"], True)
+    GpuSample.objects.create(pod=row.pods[2], device="GPU-2", utilization=0.0, **about)
+    assert environment_use(row, moment - timedelta(hours=1), moment).unknown == ""
 
 
 def test_its_workspace_takes_the_workers_along(as_alice: Actor, workspace: Workspace) -> None:
