@@ -185,7 +185,7 @@ class OrderForm(InsideForm):
         read = {name: each for name, each in super().asked().items() if not name.startswith(START)}
         return {**read, "parameters": self.document}
 
-    def workers(self) -> list[forms.BoundField]:
+    def of_workers(self) -> list[forms.BoundField]:
         return [self[name] for name in workers_fields(self.definition)]
 
     def parameters(self) -> list[forms.BoundField]:

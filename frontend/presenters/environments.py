@@ -242,7 +242,7 @@ def _worker_facts(row: Environment) -> list[Fact]:
         return []
     gpus = f"{row.worker_gpus} GPU, " if row.worker_gpus else ""
     of_each = f"{gpus}{row.worker_vcpus:,} vCPU, {row.worker_memory_gib:,} GiB"
-    runs = f", {row.observed.get('workers', 0)} of them run" if row.state == S.READY else ""
+    runs = f"; {row.observed.get('workers', 0)} running" if row.state == S.READY else ""
     return [
         Fact(
             "Of that, the main pod",

@@ -33,7 +33,7 @@ def test_the_order_asks_for_workers_and_their_open_sizes(
     page = alice_at.get(at("environment_order", project, slug))
     assert "At most 4; none: the main pod works alone" in words(page)
     assert "Each has vCPUs: 4." in words(page)
-    assert [each.name for each in page.context["form"].workers()] == [
+    assert [each.name for each in page.context["form"].of_workers()] == [
         "workers",
         "worker_gpus",
         "worker_memory_gib",
@@ -53,7 +53,7 @@ def test_without_workers_nothing_is_asked_of_them(
     alice_at: Client, lab: Environment, project: Project
 ) -> None:
     page = alice_at.get(at("environment_order", project, lab.made_of.kind.slug))
-    assert page.context["form"].workers() == []
+    assert page.context["form"].of_workers() == []
     assert "worker" not in words(alice_at.get(at("environment", project, lab.pk))).lower()
 
 
@@ -62,8 +62,8 @@ def test_its_page_says_what_workers_it_has_and_fetches_the_log_of_one(
 ) -> None:
     shown = words(alice_at.get(at("environment", project, cluster.pk)))
     assert "12 vCPU, 32 GiB" in shown
-    assert "Of that, the main pod 4 vCPU, 16 GiB" in shown
-    assert "Workers 2, each 1 GPU, 4 vCPU, 8 GiB, 2 of them run" in shown
+    assert "<dt>Of that, the main pod</dt><dd>4 vCPU, 16 GiB</dd>" in shown
+    assert "<dt>Workers</dt><dd>2, each 1 GPU, 4 vCPU, 8 GiB; 2 running</dd>" in shown
     assert "2 × H100 SXM 80 GB" in words(alice_at.get(at("environments", project)))
     wrong = alice_at.post(at("environment_log", project, cluster.pk), {"worker": "3"})
     assert "Choose one of its pods." in words(wrong)
