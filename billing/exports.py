@@ -6,6 +6,7 @@ from django.db.models import Case, F, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 
 from billing.selectors import Statement
+from billing.wares import quantity_words
 from gpuaas.core.csv_cells import csv_cell
 from gpuaas.metering.models import UsageInterval
 
@@ -23,6 +24,8 @@ COLUMNS = (
     "unit_seconds",
     "amount",
     "currency",
+    "quantity",
+    "unit",
 )
 INTERVAL_COLUMNS = (
     *("id", "project", "held_by", "holder", "consumer", "site", "flavor", "meter", "quantity"),
@@ -83,4 +86,5 @@ def _statement_rows(statement: Statement) -> Iterator[Sequence[object]]:
             line.unit_seconds,
             line.amount,
             line.currency,
+            *quantity_words(line.meter, line.unit_seconds),
         )

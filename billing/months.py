@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from django.conf import settings
-
+from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 
 MONTH_PATTERN = re.compile(r"\A([0-9]{4})-(0[1-9]|1[0-2])\Z")
 FIRST_YEAR = 2000
 LAST_YEAR = 2999
+billing_zone = clock.billing_zone
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,6 @@ class Span:
     @property
     def seconds(self) -> int:
         return int((self.ends_at - self.starts_at).total_seconds())
-
-
-def billing_zone() -> ZoneInfo:
-    return ZoneInfo(settings.BILLING_TIME_ZONE)
 
 
 def month_parse(text: str) -> date:

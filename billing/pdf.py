@@ -13,16 +13,23 @@ from billing.models import Invoice, InvoiceLine
 from billing.money import amount_of, price_of
 from billing.months import month_days, month_span
 from billing.states import InvoiceKind
-from billing.wares import storage_words
+from billing.wares import MILLION_TOKENS, quantity_places, storage_words
 from gpuaas.catalog.states import PriceClass
+from gpuaas.metering.models import TOKEN_METERS
 
 PACKAGES = "libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0"
-NAMES = {"vcpu_held": "vCPU", "memory_held": "Memory", "storage_held": "Storage"}
+NAMES = {
+    "vcpu_held": "vCPU",
+    "memory_held": "Memory",
+    "storage_held": "Storage",
+    **{meter.value: str(meter.label) for meter in TOKEN_METERS},
+}
 UNITS = {
     "vcpu_held": "vCPU h",
     "memory_held": "GiB h",
     "storage_held": "GiB h",
     "gpu_allocated": "GPU h allocated",
+    **{meter.value: MILLION_TOKENS for meter in TOKEN_METERS},
 }
 STYLE = Path(__file__).parent / "templates" / "billing" / "document.css"
 
@@ -142,17 +149,18 @@ def _line(line: InvoiceLine, currency: str) -> PdfLine:
         or storage_words(line.resource)
         or NAMES.get(line.meter, line.resource or line.meter),
         note=", ".join(notes),
-        quantity=hours_text(seconds) if seconds else "",
+        quantity=hours_text(seconds, quantity_places(line.meter)) if seconds else "",
         unit=UNITS.get(line.meter, "GPU h") if seconds else "",
         price="" if line.unit_price_micro is None or not seconds else f"{price_of(line.unit_price_micro):,f}",
         amount="no price set" if line.amount_minor is None else money_text(line.amount_minor, currency),
     )
 
 
-def hours_text(seconds: int) -> str:
-    """Hours to two places, half up, by integers."""
-    hundredths, sign = (2 * abs(seconds) + 36) // 72, "−" if seconds < 0 else ""
-    return f"{sign}{hundredths // 100:,}.{hundredths % 100:02d}"
+def hours_text(seconds: int, places: int = 2) -> str:
+    """Unit-hours, or millions of tokens, half up, by integers."""
+    parts, sign = (2 * abs(seconds) * 10**places + 3600) // 7200, "−" if seconds < 0 else ""
+    whole, part = divmod(parts, 10**places)
+    return f"{sign}{whole:,}.{part:0{places}d}"
 
 
 def _nothing(url: str, *args: object, **kwargs: object) -> dict[str, object]:

@@ -17,7 +17,7 @@ from billing.focus.charges import Charge
 from billing.money import HOUR, amount_of, price_of
 from billing.months import day_span, month_of, month_span
 from billing.wares import storage_words
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 
 Value = str | bool | int | Decimal | datetime | None
 PLACES = Decimal(1).scaleb(-12)
@@ -25,6 +25,8 @@ UNITS = {
     Meter.VCPU_HELD: "vCPU-Hours",
     Meter.MEMORY_HELD: "GiB-Hours",
     Meter.STORAGE_HELD: "GiB-Hours",
+    Meter.TOKENS_IN: "1000000 Tokens",
+    Meter.TOKENS_OUT: "1000000 Tokens",
 }
 CATEGORIES = {"tax": "Tax", "credit_note": "Credit", "debit_note": "Adjustment"}
 FREQUENCIES = {"Tax": "Recurring", "Credit": "One-Time", "Adjustment": "One-Time"}
@@ -130,6 +132,8 @@ def _description(facts: Facts) -> str:
     if not facts.usage:
         return f"{facts.category} on {what} of {charge.charge_month:%B %Y}, invoice {charge.corrects}"
     text = f"{what}, {Meter(charge.meter).label.lower()}"
+    if charge.meter in TOKEN_METERS:
+        text = f"{Meter(charge.meter).label} of model endpoints"
     if charge.status == "included":
         text += ", included in another price"
     return f"{text}, used earlier" if facts.correction else text
@@ -148,6 +152,8 @@ def _service(facts: Facts) -> tuple[str, str, str]:
             "Storage",
             "Other (Storage)",
         )
+    if facts.charge.meter in TOKEN_METERS:
+        return "Model endpoints", "AI and Machine Learning", "Generative AI"
     if facts.category == "Tax":
         return "Taxes", "Other", "Other (Other)"
     return "Clusters on demand" if facts.charge.is_cluster else "GPU workspaces", "Compute", "Other (Compute)"

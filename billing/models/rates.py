@@ -11,7 +11,13 @@ from gpuaas.catalog.states import PriceClass
 from gpuaas.core.rows import Identified
 from tenants.models import Organization
 
-SHARED_METERS = ["vcpu_held", "memory_held", "storage_held"]  # one price for all flavors
+SHARED_METERS = [
+    "vcpu_held",
+    "memory_held",
+    "storage_held",
+    "tokens_in",
+    "tokens_out",
+]  # one price for all flavors
 # of a flavor, or of a resource that was counted without one, or of what all flavors share, or of a storage class that differs from
 # plain storage
 PRICED_ONCE = (

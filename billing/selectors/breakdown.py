@@ -30,7 +30,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Organization, Project
 
-NO_GPU = "none"  # the key of vCPU, memory and storage
+NO_GPU = "none"  # the key of vCPU, memory, storage and tokens
 NO_KEY = "idle"  # of what nobody held
 Members = dict[tuple[uuid.UUID, uuid.UUID], str]  # by holder and project
 
@@ -282,7 +282,7 @@ def _key(cell: Cell, by: By, members: Members) -> tuple[str, str, str]:
         return cell.slot.isoformat(), f"{cell.slot:%a} {cell.slot.day} {cell.slot:%b}", ""
     if by is By.GPU_TYPE:
         gpu_type = _gpu_type(cell)
-        return gpu_type, "vCPU, memory, storage" if gpu_type == NO_GPU else gpu_type, ""
+        return gpu_type, "vCPU, memory, storage, tokens" if gpu_type == NO_GPU else gpu_type, ""
     if cell.holder_id is None:
         return NO_KEY, NO_HOLDER, cell.project if by is By.WORKSPACE else ""
     if by is By.WORKSPACE:

@@ -14,6 +14,7 @@ from billing.selectors.balances import billing_require, invoices_open
 from billing.selectors.credits import Credit, credits_of, credits_that_pay
 from billing.states import InvoiceKind
 from billing.tariffs import sql_text
+from billing.wares import quantity_words
 from gpuaas.core.rows import first_of
 from tenants.actors import Actor
 from tenants.models import Organization
@@ -152,6 +153,7 @@ def invoice_rows(*, invoice: Invoice) -> Iterator[Sequence[object]]:
             "surplus" if line.surplus else "",
             f"{corrects.invoice.number}#{corrects.position}" if corrects else "",
             invoice.kind,
+            *quantity_words(line.meter, line.unit_seconds),
         )
 
 
@@ -177,6 +179,8 @@ LINE_COLUMNS = (
         "surplus",
         "corrects",
         "kind",
+        "quantity",
+        "unit",
     ),
 )
 

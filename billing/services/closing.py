@@ -19,7 +19,7 @@ from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.metering.imports import closes_share
-from gpuaas.metering.services import held_sync
+from gpuaas.metering.services import held_sync, tokens_sync
 from tenants.actors import SYSTEM, Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -75,6 +75,7 @@ def month_close_run(*, month: date, now: datetime | None = None) -> MonthClose:
     this one dies.
     """
     held_sync()
+    tokens_sync()
     with transaction.atomic():
         rows = MonthClose.objects.select_for_update(skip_locked=True)
         row = rows.filter(month=month.replace(day=1), state=CloseState.REQUESTED).first()

@@ -19,10 +19,12 @@ from billing.selectors.cards import (
     terms_of,
 )
 from billing.services.rates import card_named, meter_require, rate_card_ensure, version_at
+from billing.wares import MILLION_TOKENS
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, StaleVersion
+from gpuaas.metering.models import TOKEN_METERS, Meter
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.models import Organization
@@ -37,7 +39,7 @@ HOURS_MOST = 1_000_000_000
 
 @dataclass(frozen=True)
 class LineTerms:
-    """tiers: (from unit-hours, price of a unit-hour), without the first, whose price is `price`."""
+    """tiers: (from unit-hours or millions of tokens, price of one), without the first, whose price is `price`."""
 
     price: Decimal | str
     increment_seconds: int = 1
@@ -102,11 +104,8 @@ def rate_draft_line_set(
     """Adds or changes a price: of a flavor, a resource that is not sold, or what all flavors share. Raises Invalid."""
     held = _open(actor, draft)
     known = meter_require(meter, flavor, resource)
-    micro, tiers = price_parse(terms.price), _tiers(terms)
-    if not 1 <= terms.increment_seconds <= DAY:
-        raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
-    if not 0 <= terms.minimum_seconds <= DAY:
-        raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
+    micro, tiers = price_parse(terms.price), _tiers(terms, known)
+    _session_check(terms, known)
     if not 0 <= terms.surplus_percent <= SURPLUS_MAX:
         raise Invalid.field("surplus_percent", f"surplus must cost between 0 and {SURPLUS_MAX:,} percent")
     line, _ = RateDraftLine.objects.update_or_create(
@@ -288,15 +287,26 @@ def _open(actor: Actor, draft: RateDraft) -> RateDraft:
     return held
 
 
-def _tiers(terms: LineTerms) -> list[list[int]]:
+def _session_check(terms: LineTerms, meter: Meter) -> None:
+    if not 1 <= terms.increment_seconds <= DAY:
+        raise Invalid.field("increment_seconds", f"an increment must be between 1 and {DAY:,} seconds")
+    if not 0 <= terms.minimum_seconds <= DAY:
+        raise Invalid.field("minimum_seconds", f"a minimum must be between 0 and {DAY:,} seconds")
+    if meter in TOKEN_METERS and (terms.increment_seconds, terms.minimum_seconds) != (1, 0):
+        field = "minimum_seconds" if terms.increment_seconds == 1 else "increment_seconds"
+        raise Invalid.field(field, "tokens have no sessions: the increment is 1 and the minimum 0")
+
+
+def _tiers(terms: LineTerms, meter: Meter) -> list[list[int]]:
+    unit = MILLION_TOKENS if meter in TOKEN_METERS else "hours"
     if terms.tier_mode not in TierMode.values:
         raise Invalid.field("tier_mode", "the tier mode must be graduated, volume, or empty")
     if bool(terms.tier_mode) != bool(terms.tiers):
-        raise Invalid.field("tiers", "give the hours from which each tier applies, or choose one price")
+        raise Invalid.field("tiers", f"give the {unit} from which each tier applies, or choose one price")
     tiers = [[hours, price_parse(price, field="tiers")] for hours, price in terms.tiers]
     steps = [hours for hours, _ in tiers]
     if len(steps) > TIERS_MOST or any(hours > HOURS_MOST for hours in steps):
-        raise Invalid.field("tiers", f"at most {TIERS_MOST} tiers, none from above {HOURS_MOST:,} hours")
+        raise Invalid.field("tiers", f"at most {TIERS_MOST} tiers, none from above {HOURS_MOST:,} {unit}")
     if any(hours <= 0 for hours in steps) or steps != sorted(set(steps)):
-        raise Invalid.field("tiers", "tiers must start above 0 hours, each above the one before")
+        raise Invalid.field("tiers", f"tiers must start above 0 {unit}, each above the one before")
     return tiers

@@ -15,14 +15,14 @@ from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
-from gpuaas.metering.models import Meter, UsageInterval
+from gpuaas.metering.models import TOKEN_METERS, Meter, UsageInterval
 from quotas.models import PoolReservation
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
 from tenants.selectors import platform_require
 
-SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD})
+SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD, *TOKEN_METERS})
 GPU_METERS = frozenset(Meter) - SHARED
 TOLD_TWICE = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
 
@@ -124,7 +124,7 @@ def meter_require(meter: Meter | str, flavor: Flavor | None, resource: str = "")
         )
     if known not in GPU_METERS and flavor is not None:
         raise Invalid.field(
-            "flavor", "vCPU, memory and storage have one price for all flavors; leave this empty"
+            "flavor", "vCPU, memory, storage and tokens have one price for all flavors; leave this empty"
         )
     return known
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from deploy.embedded import postgres, redis
@@ -40,14 +39,6 @@ STARTING_SECONDS = 0.2
 ENDING_SECONDS = 60.0
 LEAVING_SECONDS = 0.5  # Ctrl-C may reach the servers before it reaches us
 DOOR_DOMAIN = "apps.localhost"  # browsers find all names of localhost on this machine
-# One process of the Procfile: killed, or failed though it has once run for a while, it is started again; told to stop, it is waited for
-# (the shell runs a trap after the command in front of it); ended by itself, it is not, and what it left in its group is told to stop. The
-# command is not in the script's own words: `pkill -f` for it must not find the script.
-RAN_SECONDS = 10
-KEPT = """trap 'over=1' TERM; while [ -z "$over" ]; do began=$(date +%s); sh -c "exec $KEPT_COMMAND"; code=$?
-[ $(($(date +%s) - began)) -lt $RAN_SECONDS ] || ran=1
-[ $code -gt 128 ] || [ $code -gt 0 -a -n "$ran" ] && [ -z "$over" ] || { trap '' TERM; kill -TERM 0; exit $code; }
-echo "ended with $code, is started again"; done"""
 
 
 def main() -> int:
@@ -171,18 +162,20 @@ def serve(started: float, procfile: str, over: threading.Event) -> int:
     from honcho.environ import parse_procfile
     from honcho.manager import Manager
 
+    from deploy.embedded.kept import kept_by
+
     port = int(os.environ.get("PORT", "8000"))
     port = port if port and is_free(port) else free_port()
     url = f"http://127.0.0.1:{port}"
     os.environ.update(PORT=str(port), GPUAAS_PUBLIC_URL=url, **door())
     STATE.write_text(json.dumps({"url": url, "pid": os.getpid()}), encoding="utf-8")
     manager: Any = Manager()
+    kept_by(manager)
     stop_in_order(manager, over)
     for name, command in parse_procfile((ROOT / procfile).read_text(encoding="utf-8")).processes.items():
         if name == "door" and "GPUAAS_DOOR_DOMAIN" not in os.environ:
             continue
-        environment = {**os.environ, "KEPT_COMMAND": command, "RAN_SECONDS": str(RAN_SECONDS)}
-        manager.add_process(name, KEPT, quiet=False, env=environment, cwd=str(ROOT))
+        manager.add_process(name, command, env=dict(os.environ), cwd=str(ROOT))
     threading.Thread(target=announce, args=(url, started, over), daemon=True).start()
     signal.signal(signal.SIGHUP, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     manager.loop()
@@ -193,15 +186,10 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
     """Processes that are asked to end are waited for, and named while they are; only after ENDING_SECONDS are they killed. The
     manager itself asks for that in each of its rounds from 5 seconds on. What has not started yet is stopped as soon as it has."""
     terminate, kill = manager.terminate, manager.kill
-    manager._procmgr.terminate = process_stop
     asked = named = 0.0
-    own = os.getpid()
 
     def stop() -> None:
         nonlocal asked
-        # a child that was forked a moment ago still has this handler, and gets the terminal's Ctrl-C too
-        if os.getpid() != own:
-            return
         asked = asked or time.monotonic()
         over.set()
         if manager._all_started():
@@ -223,15 +211,6 @@ def stop_in_order(manager: Any, over: threading.Event) -> None:
             print(f"Waiting for {names} to finish what is under way, at most {left:.0f} s more", flush=True)
 
     manager.terminate, manager.kill = stop, wait
-
-
-def process_stop(shell: int) -> None:
-    """Tell the shell of KEPT and the process in front of it to stop, and nothing below: a worker lets its pool finish what is under
-    way, where a signal to the whole group would kill the pool's processes within their tasks."""
-    with suppress(OSError):
-        below = Path(f"/proc/{shell}/task/{shell}/children").read_text(encoding="ascii")
-        for pid in (shell, *map(int, below.split())):
-            os.kill(pid, signal.SIGTERM)
 
 
 def door() -> dict[str, str]:

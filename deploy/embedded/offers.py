@@ -14,7 +14,7 @@ GPU_PRICES = {
     "l40s": "0.95",
     "a100": "1.20",
 }
-UNIT_PRICES = {"storage_held": "0.00012"}
+UNIT_PRICES = {"storage_held": "0.00012", "tokens_in": "0.10", "tokens_out": "0.30"}
 SPOT_PART = Decimal("0.4")  # of the usual price
 
 

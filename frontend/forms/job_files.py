@@ -9,16 +9,20 @@ from gpuaas.core.errors import GpuaasError, Invalid
 from gpuaas.core.plain_yaml import LONGEST, Plain, plain_read
 
 
-class JobFileForm(Form):
-    """Pasted or uploaded; a file wins."""
-
-    document = forms.CharField(
+def _document(needed: str) -> forms.CharField:
+    return forms.CharField(
         label="Document",
         required=False,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 18, "spellcheck": "false"}),
-        help_text="YAML with the fields of a job: workspace (its id), name, image, and what else it needs.",
+        help_text=f"YAML with the fields of a job: {needed}, and what else it needs.",
     )
+
+
+class JobFileForm(Form):
+    """Pasted or uploaded; a file wins."""
+
+    document = _document("workspace (its id), name, image")
     file = forms.FileField(label="Or upload a file", required=False, help_text="In place of the text above.")
 
     def clean(self) -> dict[str, Any]:
@@ -47,3 +51,7 @@ class JobFileForm(Form):
                     where, _, words = text.partition(": ")
                 where = ", ".join(filter(None, (where, path)))
                 self.add_error(self.typed_in, sentence_of(f"{where}: {words}" if where else words))
+
+
+class ClusterJobFileForm(JobFileForm):
+    document = _document("name, script")

@@ -198,13 +198,15 @@ class RateForm(Form):
         help_text="for GPUs; resources shared by all flavors are counted in one way",
     )
     price = RequiredText(
-        "Enter a price, for example 2.40.", 40, help_text="per GPU, core or GiB and hour; up to 6 decimals"
+        "Enter a price, for example 2.40.",
+        40,
+        help_text="per GPU, core or GiB and hour, or per million tokens; up to 6 decimals",
     )
     valid_from = moment_field(
         label="From",
         required=False,
         error_messages=WRITTEN,
-        help_text="empty means now; earlier usage keeps its price",
+        help_text="empty means now; earlier usage keeps its price, and tokens the price of their day's beginning",
     )
     currency = forms.CharField(max_length=3, required=False, widget=forms.HiddenInput)
 

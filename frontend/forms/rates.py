@@ -71,7 +71,9 @@ class TermsForm(Form):
         help_text="for flavors; the flavor has its price class",
     )
     price = RequiredText(
-        "Enter a price, for example 2.40.", 40, help_text="per GPU, core or GiB and hour; up to 6 decimals"
+        "Enter a price, for example 2.40.",
+        40,
+        help_text="per GPU, core or GiB and hour, or per million tokens; up to 6 decimals",
     )
     tier_mode = forms.ChoiceField(
         label="Tier mode",

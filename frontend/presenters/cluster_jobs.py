@@ -10,6 +10,7 @@ from frontend.components import Fact
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held
+from frontend.presenters.kept import kept_words
 from frontend.presenters.transfers import Files, files_of
 from gpuaas.clusters.job_order import Partition, counted
 from gpuaas.clusters.job_rows import cluster_jobs_of
@@ -68,6 +69,7 @@ class Page:
     no_log: str
     may_retry: bool
     files: Files
+    kept: str
 
 
 def url_of(cluster: Cluster, name: str = "cluster_jobs", *args: object) -> str:
@@ -100,7 +102,11 @@ def card_of(cluster: Cluster, here: ProjectPlace) -> Card | None:
 
 def partition_of(one: Partition) -> str:
     """As a choice of the form."""
-    return f"{one.name}: {counted(one.workers, 'worker')}, each with {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib:,} GiB for jobs"
+    return f"{one.name}: {workers_of(one)}"
+
+
+def workers_of(one: Partition) -> str:
+    return f"{counted(one.workers, 'worker')}, each with {one.gpus} GPUs, {one.vcpus} vCPUs, {one.memory_gib:,} GiB for jobs"
 
 
 def row_of(row: ClusterJob, cluster: Cluster) -> Row:
@@ -153,7 +159,10 @@ def page_of(row: ClusterJob, here: ProjectPlace) -> Page:
         moving=row.is_open,
         may_cancel=enters and row.is_open and row.cancel_asked_at is None,
         may_log=enters,
-        no_log=f"Not available: nothing {'has been' if row.is_open else 'was'} read of it{' so far' if row.is_open else ''}.",
+        kept=kept_words(row.emptied_at, "its log"),
+        no_log="Not available: it is not kept any more."
+        if row.emptied_at is not None
+        else f"Not available: nothing {'has been' if row.is_open else 'was'} read of it{' so far' if row.is_open else ''}.",
         may_retry=enters and row.is_unmoved,
         files=files_of(
             {way: moved_of(row.transfers(way), row.moved.get(way, {})) for way in Way},

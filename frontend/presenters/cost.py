@@ -11,7 +11,7 @@ from billing.rating import Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
 from frontend.presenters.money import HOW, SHARED, month_words, shared_name
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import STAYING, WorkspaceState
 
@@ -22,6 +22,8 @@ ASLEEP = frozenset({WorkspaceState.SUSPENDING, WorkspaceState.SUSPENDED, Workspa
 
 @dataclass(frozen=True)
 class CostLine:
+    """per_hour None: no price yet, or charged as it is counted."""
+
     name: str
     note: str
     per_hour: Decimal | None
@@ -140,7 +142,12 @@ def _lines(running: Quote, so_far: dict[str, Decimal]) -> tuple[CostLine, ...]:
         name = f"Storage {line.storage_class}" if line.storage_class else SHARED.get(line.meter, line.label)
         what, note = _words(line, name, running.currency)
         lines.append(CostLine(what, note, line.per_hour, left.pop(name, Decimal(0))))
-    lines += [CostLine(name, "not held now", Decimal(0), amount) for name, amount in left.items() if amount]
+    tokens = {SHARED[meter] for meter in TOKEN_METERS}
+    for name, amount in left.items():
+        if amount and name in tokens:
+            lines.append(CostLine(name, "as its model endpoints count them", None, amount))
+        elif amount:
+            lines.append(CostLine(name, "not held now", Decimal(0), amount))
     return tuple(lines)
 
 

@@ -10,6 +10,7 @@ from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held, inside, operations
 from frontend.presenters.machines import may_run
+from gpuaas.core import clock
 from gpuaas.core.looks import Tone
 from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import Environment, EnvironmentLog, EnvironmentOperation
@@ -205,7 +206,7 @@ def _use_facts(row: Environment) -> list[Fact]:
 
 
 def _count_facts(row: Environment) -> list[Fact]:
-    """Days and months of UTC."""
+    """By the days and months of charges."""
     if not definition_read(row.made_of.document).metrics:
         return []
     today, month = tokens_of(environment=row)
@@ -214,6 +215,7 @@ def _count_facts(row: Environment) -> list[Fact]:
         Fact(name, f"{getattr(today, key):,} today, {getattr(month, key):,} this month")
         for name, key in named
     ]
+    facts.append(Fact("Counted by days of", clock.billing_zone().key))
     counter = counter_of(row)
     if counter is None:
         return facts

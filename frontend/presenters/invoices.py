@@ -10,7 +10,8 @@ from billing.money import amount_of, price_of
 from billing.pdf import tax_name
 from billing.selectors.credits import Credit
 from billing.states import CLOSE_LOOKS, CloseState, InvoiceKind
-from frontend.presenters.money import UNITS, hours_of, shared_name
+from billing.wares import UNITS, quantity_places
+from frontend.presenters.money import hours_of, shared_name
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.statemachine import Look
 from gpuaas.metering.models import Meter
@@ -18,10 +19,13 @@ from gpuaas.metering.models import Meter
 
 @dataclass(frozen=True)
 class LineShown:
+    """hours: of tokens, millions."""
+
     position: int
     name: str
     note: str
     hours: Decimal | None
+    places: int
     unit: str
     price: Decimal | None
     amount: Decimal | None
@@ -86,6 +90,7 @@ def line_of(invoice: Invoice, line: InvoiceLine) -> LineShown:
         name=line.flavor_name or line.flavor_slug or shared or line.resource or line.meter,
         note=", ".join(notes),
         hours=hours_of(line.unit_seconds) if line.unit_seconds else None,
+        places=quantity_places(line.meter),
         unit=UNITS.get(known, "h") if known and line.unit_seconds else "",
         price=None if line.unit_price_micro is None else price_of(line.unit_price_micro),
         amount=None if line.amount_minor is None else amount_of(line.amount_minor, invoice.currency),

@@ -11,6 +11,7 @@ from frontend.components import Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held, inside
+from frontend.presenters.kept import kept_words
 from frontend.presenters.machines import may_run
 from frontend.presenters.transfers import Files, files_of
 from gpuaas.core.looks import Tone
@@ -58,6 +59,7 @@ class Rights:
     retry: bool
     prioritize: bool
     save: bool
+    file: bool
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ class Page:
     progress: Meter | None
     files: Files
     why_not: str
+    kept: str
 
     @property
     def following(self) -> str:
@@ -133,6 +136,7 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         followed=row.followed if may.follow else None,
         progress=_progress(row) if row.tasks > 1 else None,
         files=files_of({way: moved_of(row, way) for way in Way}, row.moved, over=bool(row.outcome)),
+        kept=kept_words(row.emptied_at, "its variables and its log"),
         why_not="" if row.state == S.DELETED else inside.why_not(row, here),
     )
 
@@ -164,6 +168,8 @@ def task_rows(row: Job, page: Page, tasks: list[Task]) -> list[TaskRow]:
 
 def _no_log(row: Job, task: int | None) -> str:
     """Why there is none of it, and what a reader can do."""
+    if row.emptied_at is not None:
+        return "it is not kept any more."
     if row.state in ENDED or row.state == S.DELETING:
         return "nothing of it was taken before it ended."
     if row.tasks == 1 or not held.kind_of(row).may(row, Verb.RUN):
@@ -197,13 +203,14 @@ def _rights(row: Job, here: ProjectPlace) -> Rights:
     allowed, runs = held.allowed_now(row), may_run(row.workspace, here)
     return Rights(
         cancel=runs and Verb.SUSPEND in allowed,
-        rerun=runs and row.workspace.state in WORKSPACE_ALLOWED[Verb.RUN].states,
+        rerun=runs and row.emptied_at is None and row.workspace.state in WORKSPACE_ALLOWED[Verb.RUN].states,
         delete=runs and Verb.DELETE in allowed,
         log=runs and Verb.ENTER in allowed,
         follow=runs and Verb.RUN in allowed,
         retry=runs and Verb.RETRY in allowed,
         prioritize=runs and Verb.MANAGE in allowed,
-        save=here.can(Permission.WORKSPACE_ACCESS),
+        save=row.emptied_at is None and here.can(Permission.WORKSPACE_ACCESS),
+        file=row.emptied_at is None,
     )
 
 
@@ -240,8 +247,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
     of_each = " of each task" if row.tasks > 1 else ""
     facts = [
         Fact("Image", row.image),
-        Fact("Command", shlex.join(row.command) or "the image's own"),
-        Fact("Arguments", shlex.join(row.arguments) or formats.NONE),
+        *_script_facts(row),
         *_tasks_facts(row),
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
         Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
@@ -263,6 +269,13 @@ def _facts(row: Job) -> tuple[Fact, ...]:
     if row.volume:
         facts.append(Fact("Volume", f"{row.volume} at {row.mount}"))
     return (*facts, *(Fact(name, value) for name, value in row.variables.items()))
+
+
+def _script_facts(row: Job) -> list[Fact]:
+    if row.emptied_at is not None:
+        return []
+    command, arguments = shlex.join(row.command), shlex.join(row.arguments)
+    return [Fact("Command", command or "the image's own"), Fact("Arguments", arguments or formats.NONE)]
 
 
 def _tasks_facts(row: Job) -> list[Fact]:

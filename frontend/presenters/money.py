@@ -15,13 +15,13 @@ from billing.selectors import DayCost, Statement
 from billing.selectors.costs import NO_HOLDER, HolderCost
 from billing.selectors.days import cost_by_holder_day
 from billing.selectors.running import rest_by_day
-from billing.wares import storage_words
+from billing.wares import UNITS, quantity_places, storage_words
 from frontend.charts import Chart, Series
 from frontend.formats import currency_of
 from gpuaas.catalog.states import PriceClass
 from gpuaas.clusters.models import Cluster
 from gpuaas.core.errors import Forbidden, NotFound
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
@@ -29,16 +29,6 @@ from tenants.models import Project
 HOUR = Decimal(3600)
 SHOWN = 5
 OTHERS = "others"
-UNITS = {
-    Meter.GPU_HELD: "GPU h",
-    Meter.GPU_ALLOCATED: "GPU h allocated",
-    Meter.GPU_STOPPED: "GPU h stopped",
-    Meter.GPU_SHELVED: "GPU h shelved",
-    Meter.GPU_IDLE: "GPU h idle",
-    Meter.VCPU_HELD: "vCPU h",
-    Meter.MEMORY_HELD: "GiB h",
-    Meter.STORAGE_HELD: "GiB h",
-}
 HOW = {
     Meter.GPU_ALLOCATED: "allocated",
     Meter.GPU_STOPPED: "kept while stopped",
@@ -46,7 +36,12 @@ HOW = {
     Meter.GPU_IDLE: "idle in a reserved pool",
 }
 Days = dict[str, dict[date, Decimal]]
-SHARED = {Meter.VCPU_HELD: "vCPU", Meter.MEMORY_HELD: "Memory", Meter.STORAGE_HELD: "Storage"}
+SHARED = {
+    Meter.VCPU_HELD: "vCPU",
+    Meter.MEMORY_HELD: "Memory",
+    Meter.STORAGE_HELD: "Storage",
+    **{meter: str(meter.label) for meter in TOKEN_METERS},
+}
 
 
 def shared_name(meter: Meter | None, resource: str = "") -> str:
@@ -70,9 +65,12 @@ class Month:
 
 @dataclass(frozen=True)
 class Line:
+    """hours: of tokens, millions."""
+
     name: str
     note: str
     hours: Decimal
+    places: int
     unit: str
     price: Decimal | None
     amount: Decimal | None
@@ -117,13 +115,14 @@ def line_of(cell: Cell) -> Line:
         note = PriceClass(cell.price_class).label.lower()
         note = f"{note}, {HOW[meter]}" if meter in HOW else note
     else:
-        note = "all workspaces and clusters"
+        note = "all model endpoints" if meter in TOKEN_METERS else "all workspaces and clusters"
     if cell.status is LineStatus.INCLUDED:
         note = f"{note}, included"
     return Line(
         name=name,
         note=note,
         hours=hours_of(cell.unit_seconds),
+        places=quantity_places(meter),
         unit=UNITS[meter],
         price=cell.unit_price,
         amount=cell.amount,

@@ -11,13 +11,13 @@ from billing.money import price_of
 from billing.selectors.cards import Change, DraftRow, tiers_of
 from billing.selectors.previews import Preview, Sides
 from billing.selectors.sheets import Sheet, SheetPrice, SheetRow
-from billing.wares import storage_words
+from billing.wares import MILLION_TOKENS, storage_words
 from frontend import formats
 from frontend.presenters.money import SHARED
 from gpuaas.catalog.models import Flavor
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.looks import Tone
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 
 CHANGES = {
     Change.SAME: (Tone.OFF, "stays"),
@@ -100,6 +100,8 @@ def what_of(flavor: Flavor | None, meter: str, price_class: str = "", resource: 
         return What(storage, "a storage class", counted)
     if resource:
         return What(resource, "not sold as a flavor", counted)
+    if known in TOKEN_METERS:
+        return What(SHARED[known], f"per {MILLION_TOKENS}", counted)
     if flavor is None:
         return What(SHARED.get(known, meter) if known else meter, "all flavors", counted)
     chosen = price_class or flavor.price_class
@@ -115,11 +117,14 @@ def terms_words(
     minimum: int,
     surplus: int = 100,
     currency: str,
+    meter: str,
 ) -> tuple[str, ...]:
     """All terms of a price; empty if it is a plain price per second."""
+    unit = MILLION_TOKENS if meter in TOKEN_METERS else "h"
     what = "for the whole month" if mode == TierMode.VOLUME else "for usage above it"
     terms = [
-        f"from {formats.number(hours)} h {formats.price(price, currency)} {what}" for hours, price in tiers
+        f"from {formats.number(hours)} {unit} {formats.price(price, currency)} {what}"
+        for hours, price in tiers
     ]
     if increment > 1:
         terms.append(f"in steps of {formats.duration(increment)}")
@@ -127,6 +132,8 @@ def terms_words(
         terms.append(f"at least {formats.duration(minimum)}")
     if surplus != 100:
         terms.append(f"{surplus}% for surplus")
+    if meter in TOKEN_METERS and not terms:
+        terms.append("by the day")
     return tuple(terms)
 
 
@@ -138,6 +145,7 @@ def terms_of(row: Rate | RateDraftLine, currency: str) -> tuple[str, ...]:
         minimum=row.minimum_seconds,
         surplus=row.surplus_percent,
         currency=currency,
+        meter=row.meter,
     )
 
 
@@ -213,15 +221,15 @@ def sheet_lines(sheet: Sheet) -> list[SheetLine]:
         SheetLine(
             what=what_of(row.flavor, row.meter, resource=row.resource),
             row=row,
-            terms=_sheet_terms(row.now, sheet.currency),
+            terms=_sheet_terms(row.now, row.meter, sheet.currency),
             notes=_notes(row.now),
-            upcoming=tuple((price, _sheet_terms(price, sheet.currency)) for price in row.upcoming),
+            upcoming=tuple((price, _sheet_terms(price, row.meter, sheet.currency)) for price in row.upcoming),
         )
         for row in sheet.rows
     ]
 
 
-def _sheet_terms(price: SheetPrice | None, currency: str) -> tuple[str, ...]:
+def _sheet_terms(price: SheetPrice | None, meter: Meter, currency: str) -> tuple[str, ...]:
     if price is None:
         return ()
     return terms_words(
@@ -230,6 +238,7 @@ def _sheet_terms(price: SheetPrice | None, currency: str) -> tuple[str, ...]:
         increment=price.increment_seconds,
         minimum=price.minimum_seconds,
         currency=currency,
+        meter=meter,
     )
 
 

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.urls import reverse
 
 from billing.rating import Cell
-from billing.wares import storage_words
+from billing.wares import MILLION_TOKENS, storage_words
 from frontend.forms.rates import UNSOLD
 from frontend.presenters.money import SHARED, hours_of
 from gpuaas.catalog.models import StorageClass
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 from gpuaas.metering.selectors import resources_unsold
 from tenants.actors import Actor
 
@@ -63,7 +63,10 @@ def shared_choices() -> list[tuple[str, str]]:
     """The same of what is counted without a flavor: one price for all, and storage classes that were ever sold."""
     classes = StorageClass.objects.exclude(slug="").order_by("slug")
     return [
-        *((meter.value, name) for meter, name in SHARED.items()),
+        *(
+            (meter.value, f"{name}, per {MILLION_TOKENS}" if meter in TOKEN_METERS else name)
+            for meter, name in SHARED.items()
+        ),
         *((f"{UNSOLD}{row.resource}", storage_words(row.resource)) for row in classes),
     ]
 

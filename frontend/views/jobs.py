@@ -225,6 +225,11 @@ def job_at(here: ProjectPlace, job: uuid.UUID, permission: Permission) -> Job:
     return row
 
 
+def document_file(name: str, text: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}.yaml"'}
+    return HttpResponse(text, content_type="application/yaml", headers=headers)
+
+
 job_page, job_action = row_doors(job_at, "job")
 
 
@@ -265,8 +270,7 @@ show = job_page(Permission.WORKSPACE_VIEW)(_draw)
 @job_page(Permission.WORKSPACE_VIEW)
 def file(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponse:
     """What it was given, as a document that submits it again."""
-    headers = {"Content-Disposition": f'attachment; filename="{row.name}.yaml"'}
-    return HttpResponse(document_of(row), content_type="application/yaml", headers=headers)
+    return document_file(row.name, document_of(row))
 
 
 @job_page(RUN)

@@ -237,6 +237,7 @@ NEEDS: Mapping[str, Need] = {
     "cluster_job_list": SEE,
     "cluster_job_create": ENTER,
     "cluster_job_get": SEE,
+    "cluster_job_file": SEE,
     "cluster_job_cancel": ENTER,
     "cluster_job_retry": ENTER,
     "cluster_job_log": ENTER,

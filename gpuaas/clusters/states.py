@@ -86,6 +86,7 @@ JOB_STAGING = {Way.IN: ClusterJobState.STAGING_IN, Way.OUT: ClusterJobState.STAG
 JOB_OPEN = frozenset(
     {ClusterJobState.QUEUED, ClusterJobState.PENDING, ClusterJobState.RUNNING, *JOB_STAGING.values()}
 )
+JOB_OVER = sorted(frozenset(ClusterJobState) - JOB_OPEN)
 JOB_LOOKS: dict[str, Look] = {
     **{state: life_look(state) for state in JOB_STAGING.values()},
     ClusterJobState.QUEUED: Look("Queued", Tone.WAIT, "clock"),

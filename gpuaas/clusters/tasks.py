@@ -11,7 +11,13 @@ from gpuaas.clusters.reconcile import run
 from gpuaas.clusters.reconcile.imports import parameters_import
 from gpuaas.clusters.reconcile.policies import samples_prune
 from gpuaas.clusters.reconcile.warm import warm_keep
-from gpuaas.clusters.services import jobs_carry_out, jobs_due, revocations_carry_out, revocations_due
+from gpuaas.clusters.services import (
+    cluster_jobs_empty,
+    jobs_carry_out,
+    jobs_due,
+    revocations_carry_out,
+    revocations_due,
+)
 from gpuaas.core import claims, clock
 from gpuaas.core.queue import poke
 
@@ -25,8 +31,11 @@ def reconcile(cluster_id: str) -> None:
 
 @shared_task(name="clusters.sweep")
 def sweep() -> int:
-    """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks."""
-    return claims.due_poke(Cluster, "clusters.reconcile", by="site")
+    """Starts what is due: requests whose poke was lost, waiting steps, retries, periodic checks. Then empties jobs that ended long
+    ago."""
+    started = claims.due_poke(Cluster, "clusters.reconcile", by="site")
+    cluster_jobs_empty()
+    return started
 
 
 @shared_task(name="clusters.leases")

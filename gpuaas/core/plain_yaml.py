@@ -5,9 +5,10 @@ depth. Words are read as in YAML 1.2: `on`, `no` and 2026-11-27 are texts.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 import yaml
 from yaml import Event, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
@@ -47,6 +48,22 @@ def plain_yaml(value: Mapping[str, Any]) -> str:
     """In the order of its names. `plain_read` of it gives the same value; quotes are those that older readers need, too."""
     made: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**20)
     return made
+
+
+def plain(value: Any) -> Any:
+    """The value of an order's field as JSON has it; two that mean the same are equal then."""
+    if isinstance(value, list | tuple):
+        return [
+            {part: text for part, text in each.items() if text} if isinstance(each, Mapping) else each
+            for each in value
+        ]
+    return str(value) if isinstance(value, UUID) else value
+
+
+def unusual(order: Mapping[str, Any], fields: Iterable[str], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an order as JSON has them, without what is as usual."""
+    found = {name: plain(order[name]) for name in fields if name in order}
+    return {name: each for name, each in found.items() if each != plain(usual.get(name))}
 
 
 def plain_read(given: str | bytes) -> Plain:

@@ -4,14 +4,16 @@ Paths are words of a script, never a part of it. The folder is entered first, so
 the name is used from there.
 """
 
+import posixpath
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from gpuaas.core.errors import Conflict, GpuaasError, Invalid, NotFound
-from gpuaas.providers.base import FileEnd, FileOver, FileVerb
+from gpuaas.providers.base import GOAL, FileEnd, FileOver, FileVerb
 
 PATH_MOST, NAME_MOST = 1024, 255  # bytes
 FILE_MOST: Final = 1 << 24
@@ -21,12 +23,12 @@ ENTRIES_MOST, LISTED_MOST = 1000, 1 << 18  # entries; bytes of what is said abou
 START: Final = f"""export LC_ALL=C; cd -P -- "$1" 2>/dev/null || exit {FileEnd.MISSING}
 root=$(pwd -P; echo .); root=${{root%??}}
 enter() {{
-if [ ! -d "./$1" ]; then [ -e "./$1" ] && exit {FileEnd.NO_FOLDER}; exit {FileEnd.MISSING}; fi
-cd -P -- "./$1" 2>/dev/null || exit {FileEnd.DENIED}
+if [ ! -d "./$1" ]; then [ -e "./$1" ] && exit $(({FileEnd.NO_FOLDER} + $2)); exit $(({FileEnd.MISSING} + $2)); fi
+cd -P -- "./$1" 2>/dev/null || exit $(({FileEnd.DENIED} + $2))
 here=$(pwd -P; echo .); here=${{here%??}}
-case "$here/" in "${{root%/}}/"*) ;; *) exit {FileEnd.OUTSIDE};; esac
+case "$here/" in "${{root%/}}/"*) ;; *) exit $(({FileEnd.OUTSIDE} + $2));; esac
 }}
-enter "$3"; it="./$4"
+enter "$3" 0; it="./$4"
 """
 # no name has a slash, so the one in front of each record begins no line of a name; L: what a link leads to
 LOOK: Final = "%f %s %Y %n"
@@ -77,7 +79,7 @@ exit {FileEnd.MISSING}""",
     FileVerb.MOVE: f"""there() {{ [ -e "$1" ] || [ -L "$1" ]; }}
 there "$it" || exit {FileEnd.MISSING}
 it="${{here%/}}/$4"; cd -P -- "$root" || exit 1
-enter "$5"; to="./$6"
+enter "$5" {GOAL}; to="./$6"
 there "$to" && exit {FileEnd.THERE}
 if [ -f "$it" ] && [ ! -L "$it" ] && ln -T -- "$it" "$to" 2>/dev/null; then rm -f -- "$it"; exit; fi
 there "$to" && exit {FileEnd.THERE}
@@ -87,9 +89,9 @@ exit 0""",
 }
 NEW_NAME: Final = "a new name has no control characters, and no spaces around it"
 SAYS: Final[dict[int, tuple[type[GpuaasError], str]]] = {
-    FileEnd.MISSING: (NotFound, "there is no such file or folder"),
+    FileEnd.MISSING: (NotFound, "there is no file or folder {it}"),
     FileEnd.OUTSIDE: (Conflict, "a link leads out of the home: use SSH for what is there"),
-    FileEnd.NO_FOLDER: (Conflict, "it is a file, not a folder"),
+    FileEnd.NO_FOLDER: (Conflict, "{it} is a file, not a folder"),
     FileEnd.NO_FILE: (Conflict, "it is a folder or something else than a file"),
     FileEnd.THERE: (Conflict, "there is one of this name already"),
     FileEnd.NOT_EMPTY: (Conflict, "the folder is not empty: remove what is in it first"),
@@ -230,19 +232,33 @@ def _moment(seconds: int) -> datetime:
     return datetime.fromtimestamp(min(max(seconds, 0), latest), UTC)
 
 
-def end_require(code: int, errors: bytes) -> None:
-    """Raises NotFound or Conflict where a script ended with anything but 0."""
+def end_require(code: int, errors: bytes, verb: FileVerb, *words: str) -> None:
+    """Raises NotFound or Conflict where a script ended with anything but 0. words: those of its command after the verb."""
     if not code:
         return
-    if code in SAYS:
-        kind, words = SAYS[code]
-        raise kind(words)
-    for pattern, words in SAID:
+    if (end := code - GOAL if code - GOAL in SAYS else code) in SAYS:
+        kind, text = SAYS[end]
+        raise kind(text.format(it=_meant(code, verb, words)))
+    for pattern, text in SAID:
         if pattern.search(errors):
-            raise Conflict(words)
+            raise Conflict(text)
     raise Conflict(f"the environment could not do it: {_words(errors) or f'its program ended with {code}'}")
 
 
+def _meant(code: int, verb: FileVerb, words: Sequence[str]) -> str:
+    """What is not there, or no folder. What is made need not be there, only the folder for it."""
+    folder, name, *more = (*words, "")
+    if code - GOAL in SAYS:
+        folder, name = more[0], ""
+    elif code == FileEnd.NO_FOLDER or verb in {FileVerb.WRITE, FileVerb.FOLDER}:
+        name = ""
+    found = posixpath.normpath(posixpath.join(folder, name))
+    return "for the home" if found == "." else _printed(found)
+
+
 def _words(errors: bytes) -> str:
-    text = errors.decode(errors="replace").strip()[-200:]
-    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    return " ".join(_printed(errors.decode(errors="replace").strip()[-200:]).split())
+
+
+def _printed(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)

@@ -210,7 +210,7 @@ class EnvironmentCounter(Claimable):
 
 
 class TokenDay(models.Model):
-    """What an environment has counted on one day (UTC); a day without requests has no row."""
+    """What an environment has counted on one day of the billing time zone; a day without requests has no row."""
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="token_days")
     day = models.DateField()

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from datetime import UTC
 from typing import Any
 
 from django.conf import settings
@@ -211,7 +210,7 @@ def ssh_way_of(row: Environment) -> SshWay | None:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Of a day or a month, in UTC."""
+    """Of a day or a month of the billing time zone."""
 
     requests: int
     tokens_in: int
@@ -230,7 +229,7 @@ def counter_of(row: Environment) -> EnvironmentCounter | None:
 
 def tokens_of(*, environment: Environment) -> tuple[Tokens, Tokens]:
     """Of today and of this month; 1 query."""
-    today = clock.now().astimezone(UTC).date()
+    today = clock.billing_day(clock.now())
     names = [each.name for each in fields(Tokens)]
     sums = environment.token_days.filter(day__gte=today.replace(day=1)).aggregate(
         **{f"month_{name}": Sum(name, default=0) for name in names},

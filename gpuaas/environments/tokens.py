@@ -1,4 +1,5 @@
-"""Requests and tokens of an endpoint: what its server's own counters say, read once a minute and added up by day (UTC).
+"""Requests and tokens of an endpoint: what its server's own counters say, read once a minute and added up by day of the billing
+time zone.
 
 A counter that is lower than before has begun anew, and with it all of them. What was counted between the last look and an end
 that nobody announced is lost; never is anything counted twice.
@@ -9,7 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, astuple, dataclass
-from datetime import UTC, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -28,8 +29,9 @@ from gpuaas.environments.states import CHANGING, EnvironmentState
 LOOK: Final = timedelta(minutes=1)
 LOOK_MOST: Final = 300.0  # seconds, of one that does not answer
 LAST_SECONDS: Final = 3.0
-# of one counter: sums of a day fit into a column, whatever a server claims each minute of it
-COUNT_MOST: Final = 10**15
+# of one counter, years of the fastest server: sums of a day fit into a column and what they cost into an invoice, whatever a server
+# claims each minute of it
+COUNT_MOST: Final = 10**13
 VLLM: Final = {
     "vllm:request_success_total": "requests",
     "vllm:prompt_tokens_total": "tokens_in",
@@ -140,7 +142,7 @@ def _add(counter: EnvironmentCounter, found: Counts, *, last: bool) -> None:
     more = found.since(Counts(counter.requests, counter.tokens_in, counter.tokens_out))
     if any(astuple(more)):
         with connection.cursor() as cursor:
-            cursor.execute(ADD, [counter.pk, moment.astimezone(UTC).date(), *astuple(more)])
+            cursor.execute(ADD, [counter.pk, clock.billing_day(moment), *astuple(more)])
     again = None if last else moment + LOOK
     if not claims.release(counter, due_at=again, attempts=0, read_at=moment, failure="", **asdict(found)):
         raise ClaimLost("it has begun anew, or another process has counted it")

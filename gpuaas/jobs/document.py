@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
-from uuid import UUID
 
-from gpuaas.core.plain_yaml import plain_yaml
+from gpuaas.core.errors import Conflict
+from gpuaas.core.plain_yaml import plain_yaml, unusual
+from gpuaas.core.retention import EMPTIED
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.order import USUAL
 
@@ -16,7 +17,9 @@ USUALLY: Final[dict[str, Any]] = {"gpu": "", **USUAL}
 
 
 def order_of(row: Job) -> dict[str, Any]:
-    """What makes the same job when it is sent again; what is as usual is left out."""
+    """What makes the same job when it is sent again; what is as usual is left out. Raises Conflict once that is not kept any more."""
+    if row.emptied_at is not None:
+        raise Conflict(EMPTIED)
     found = {name: getattr(row, name) for name in FIELDS if name not in {"workspace", "gpu"}}
     found |= {
         "workspace": str(row.workspace_id),
@@ -27,19 +30,7 @@ def order_of(row: Job) -> dict[str, Any]:
 
 
 def order_plain(order: Mapping[str, Any]) -> dict[str, Any]:
-    """The same order as JSON has it, without what is as usual."""
-    found = {name: plain(order[name]) for name in FIELDS if name in order}
-    return {name: each for name, each in found.items() if each != plain(USUALLY.get(name))}
-
-
-def plain(value: Any) -> Any:
-    """The value of a field as JSON has it; two that mean the same are equal then."""
-    if isinstance(value, list | tuple):
-        return [
-            {part: text for part, text in each.items() if text} if isinstance(each, Mapping) else each
-            for each in value
-        ]
-    return str(value) if isinstance(value, UUID) else value
+    return unusual(order, FIELDS, USUALLY)
 
 
 def document_of(row: Job) -> str:

@@ -2,6 +2,7 @@
 
 from django.db import models
 from django.db.models import Q
+from django.db.models.functions import Coalesce
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.rows import Identified
@@ -12,6 +13,8 @@ from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
+
+OVER = sorted({*ENDED, JobState.DELETED})  # in which what it ran is kept only for a while
 
 
 class Job(Inside):
@@ -32,6 +35,8 @@ class Job(Inside):
     way, how far the mover is (`mover.py`), and whether it is `done`.
 
     mail: whoever submitted it wants an e-mail when it has ended, which went out at mailed_at (`mails.py`).
+
+    emptied_at: since when command, arguments, variables and logs are not kept any more (`services/retention.py`).
     """
 
     prefix = "job"
@@ -74,6 +79,7 @@ class Job(Inside):
     finished_at = models.DateTimeField(null=True, blank=True)
     mail = models.BooleanField(default=False, db_default=False)
     mailed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    emptied_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta(Inside.Meta):
         constraints = [
@@ -95,6 +101,11 @@ class Job(Inside):
             models.Index(fields=["workspace"], condition=Q(holding=True), name="job_holding_idx"),
             models.Index(fields=["workspace"], condition=Q(moving=True), name="job_moving_idx"),
             models.Index(fields=["finished_at"], condition=Q(mail=True, mailed_at=None), name="job_mail_idx"),
+            models.Index(
+                Coalesce("finished_at", "deleted_at"),
+                condition=Q(state__in=OVER, emptied_at=None),
+                name="job_kept_idx",
+            ),
         ]
 
     @property

@@ -51,6 +51,7 @@ def mover_of(row: Job, way: Way, *, sealed: bool = True) -> JobSpec:
         user=USER,
         retries=RETRIES,
         deadline_seconds=row.deadline_seconds,
+        priority=row.priority,
         notice_seconds=row.workspace.notice_seconds,
     )
 

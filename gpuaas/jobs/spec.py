@@ -39,6 +39,7 @@ def _own_spec(row: Job) -> JobSpec:
         together=row.together,
         attempt=max(row.attempt, 1) if row.together else 1,
         since=row.ready_at,
+        priority=row.priority,
         notice_seconds=row.workspace.notice_seconds,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from django.db import models
 
 from gpuaas.core.looks import Tone
+from gpuaas.core.retention import EMPTIED
 from gpuaas.core.statemachine import Look, Machine
 from gpuaas.lifecycle.allowed import Allowed, Verb
 from gpuaas.lifecycle.states import life_look
@@ -69,6 +70,8 @@ MACHINE = Machine(
 
 
 def _unmoved(row: Any) -> str:
+    if row.emptied_at is not None:
+        return EMPTIED
     return "" if row.staging else "its files were not what failed: run it again"
 
 

@@ -12,6 +12,7 @@ from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import waiting
 from gpuaas.jobs.services.inside import left_delete
 from gpuaas.jobs.services.queue import TASK, queue_poke, queue_start
+from gpuaas.jobs.services.retention import jobs_empty
 from gpuaas.jobs.services.rows import JOB
 
 
@@ -34,9 +35,10 @@ def mails() -> int:
 @shared_task(name="jobs.sweep")
 def sweep() -> int:
     """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere. Then deletes what is
-    left of workspaces, which holds up none of it."""
+    left of workspaces and empties jobs that ended long ago, which hold up none of it."""
     for workspace_id in waiting().order_by().values_list("workspace", flat=True).distinct():
         queue_poke(workspace_id)
     started = claims.due_poke(Job, JOB.task, by="site")
     left_delete()
+    jobs_empty()
     return started

@@ -1,5 +1,6 @@
 """Usage intervals, on which all charges are based, and the state of each site's meter."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.db import models
@@ -13,7 +14,7 @@ from tenants.models import Project
 
 
 class Meter(models.TextChoices):
-    """Units: devices for GPUs, cores for vCPU, GiB for memory and storage; each times seconds."""
+    """Units: devices for GPUs, cores for vCPU, GiB for memory and storage; each times seconds. A million tokens is 3600 unit-seconds."""
 
     GPU_HELD = "gpu_held", "GPU held"
     GPU_ALLOCATED = "gpu_allocated", "GPU allocated"
@@ -26,11 +27,15 @@ class Meter(models.TextChoices):
     VCPU_HELD = "vcpu_held", "vCPU held"
     MEMORY_HELD = "memory_held", "Memory held"
     STORAGE_HELD = "storage_held", "Storage held"
+    TOKENS_IN = "tokens_in", "Tokens in"
+    TOKENS_OUT = "tokens_out", "Tokens out"
 
 
 # what the site's stream tells of consumers; the first two are devices that nobody else can have
 HOLDING_METERS = (Meter.GPU_ALLOCATED, Meter.GPU_STOPPED)
 STREAMED_METERS = (*HOLDING_METERS, Meter.GPU_SHELVED)
+# of an endpoint: a day is one second at its beginning (docs/decisions/0126)
+TOKEN_METERS = (Meter.TOKENS_IN, Meter.TOKENS_OUT)
 
 
 class EndedBy(models.TextChoices):
@@ -193,6 +198,11 @@ class UsageInterval(models.Model):
         if owner is None:
             raise ValueError("an interval without a holder: the database refuses it")
         return owner
+
+    @property
+    def millions(self) -> Decimal | None:
+        """Of tokens; None for all else."""
+        return Decimal(self.quantity) / 3600 if self.meter in TOKEN_METERS else None
 
     @property
     def was_warm(self) -> bool:

@@ -1,14 +1,15 @@
-"""Writes usage: the events of a site's watch, the holdings of workspaces and clusters, and the state of each site's
-meter."""
+"""Writes usage: the events of a site's watch, the holdings of workspaces and clusters, the tokens of endpoints, and the state
+of each site's meter."""
 
 import uuid
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import structlog
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q
 from django.db.models.functions import Greatest
@@ -30,6 +31,7 @@ from quotas.allowances import Surplus
 log = structlog.get_logger(__name__)
 
 SQL = Path(__file__).parent / "sql"
+TOKENS = (8191, 4)  # an advisory lock
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,18 @@ def held_sync(*, now: datetime | None = None, since: datetime | None = None) -> 
     changed. since: leaves out what ended before, so that the time follows what is held now, not all that ever was."""
     with connection.cursor() as cursor:
         cursor.execute(sql_read(SQL, "held_sync"), {"now": whole_second(now or clock.now()), "since": since})
+        changed: int = cursor.rowcount
+    return changed
+
+
+@transaction.atomic
+def tokens_sync(*, now: datetime | None = None, since: date | None = None) -> int:
+    """Makes the intervals of tokens match the days that endpoints have counted; returns how many rows changed. since: leaves
+    earlier days out. Rounds come one after the other, so that none writes what another one's count has overtaken."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", TOKENS)
+        asked = {"now": whole_second(now or clock.now()), "since": since, "zone": settings.BILLING_TIME_ZONE}
+        cursor.execute(sql_read(SQL, "tokens_sync"), asked)
         changed: int = cursor.rowcount
     return changed
 

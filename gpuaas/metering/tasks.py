@@ -25,6 +25,13 @@ def held_sync() -> None:
 def held_sync_all() -> None:
     """Once a day, and before a month is closed: also what ended while no worker ran for longer than that."""
     services.held_sync()
+    services.tokens_sync()
+
+
+@shared_task(name="metering.tokens_sync")
+def tokens_sync() -> None:
+    now = clock.now()
+    services.tokens_sync(now=now, since=clock.billing_day(now - RECENT))
 
 
 @shared_task(name="metering.cross_checks_due")

@@ -63,6 +63,8 @@ LEASE_GRACE_DAYS = env.integer("GPUAAS_LEASE_GRACE_DAYS", default=7, minimum=0)
 ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimum=1), 24)
 #: Sites, workspaces and clusters: the image of what moves files before and after jobs; it has `sh` and `rclone`
 MOVER_IMAGE = env.text("GPUAAS_MOVER_IMAGE", "docker.io/rclone/rclone:1.69")
+#: Sites, workspaces and clusters: days for which the script of a job is [kept](../operators/job-retention.md) after its end; 0 for good
+JOB_SCRIPT_DAYS = env.integer("GPUAAS_JOB_SCRIPT_DAYS", default=365, minimum=0)
 #: Money: the zone in which months and days begin
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 #: Money: hours after the end of a month before it can be closed
@@ -309,6 +311,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},
     "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
     "metering-held-all": {"task": "metering.held_sync_all", "schedule": crontab(hour="3", minute="0")},
+    "metering-tokens": {"task": "metering.tokens_sync", "schedule": 60.0, "options": {"expires": 60}},
     "metering-cross-checks": {
         "task": "metering.cross_checks_due",
         "schedule": 3600.0,
@@ -319,11 +322,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-closes": {"task": "billing.closes_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-pdfs": {"task": "billing.pdfs_due", "schedule": 30.0, "options": {"expires": 30}},
     "billing-grants": {"task": "billing.grants_expire", "schedule": 3600.0, "options": {"expires": 3600}},
-    "billing-budgets": {
-        "task": "billing.budgets_evaluate",
-        "schedule": 300.0,
-        "options": {"expires": 300},
-    },
+    "billing-budgets": {"task": "billing.budgets_evaluate", "schedule": 300.0, "options": {"expires": 300}},
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
@@ -389,7 +388,6 @@ DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 12 * 3600
-SESSION_SAVE_EVERY_REQUEST = False
 
 LOGGING = logging_config(
     #: Processes, logs and metrics: the least severe messages that are logged
@@ -397,4 +395,3 @@ LOGGING = logging_config(
     #: Processes, logs and metrics: whether each line is a JSON object, as in production; else lines are for reading
     as_json=env.boolean("GPUAAS_LOG_JSON", default=not DEBUG),
 )
-LOGGING_CONFIG = "logging.config.dictConfig"

@@ -211,7 +211,8 @@ def test_requests_and_tokens_by_day(
     travel.move_to(START)
     first, second = alices.get(place).json["results"]
     assert (first["day"], second["day"]) == ("2027-03-02", "2027-03-01")
-    assert second == {"day": "2027-03-01", "requests": 60, "tokens_in": 21000, "tokens_out": 7200}
+    counts = {"requests": 60, "tokens_in": 21000, "tokens_out": 7200}
+    assert second == {"day": "2027-03-01", "time_zone": "Europe/Berlin", **counts}
     page = alices.get(f"{place}?page_size=1").json
     assert [each["day"] for each in page["results"]] == ["2027-03-02"]
     assert alices.get(page["next"]).json == {"next": None, "results": [second]}

@@ -361,3 +361,17 @@ def test_an_auditor_may_not_change_what_is_not_there_either(card: RateCard, site
     auditor = Caller(UserFactory.create(platform_role="auditor"))
     assert auditor.post("/platform/rate-cards/no-such/drafts").status == 403
     assert auditor.get("/platform/rate-cards/no-such").status == 404
+
+
+def test_tokens_are_priced_per_million_without_a_flavor(card: RateCard, olgas: Caller) -> None:
+    made = olgas.post("/platform/rates", {"meter": "tokens_in", "price": "0.60"})
+    assert (made.status, made.json["meter"], made.json["flavor"]) == (201, "tokens_in", None)
+    draft = draft_of(olgas)
+    line = {"meter": "tokens_out", "price": "1.80", "tier_mode": "volume"}
+    tiers = [{"from_unit_hours": 100, "price": "0.9"}]
+    assert olgas.put(f"{draft}/lines", line | {"tiers": tiers}).status == 200
+    refused = olgas.put(f"{draft}/lines", line | {"tiers": tiers, "minimum_seconds": 60})
+    assert (refused.status, list(refused.error["fields"])) == (400, ["minimum_seconds"])
+    assert olgas.post(f"{draft}/publish", {"valid_from": LATER}).status == 201
+    found = {rate.meter: rate.price for rate in Rate.objects.filter(flavor=None)}
+    assert found == {"tokens_in": Decimal("0.60"), "tokens_out": Decimal("1.80")}

@@ -3,6 +3,7 @@
 UNPAGED = {
     "cluster",
     "cluster-job",
+    "cluster-job-file",
     "cluster-job-log",
     "cluster-policy",
     "cluster-template",

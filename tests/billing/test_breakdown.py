@@ -76,7 +76,7 @@ def test_every_view_adds_up_to_the_statement(
         By.GPU_TYPE: [
             ("h100-sxm-80gb", Decimal("12.00")),
             ("l40s-48gb", Decimal("0.90")),
-            ("vCPU, memory, storage", Decimal("0.05")),
+            ("vCPU, memory, storage, tokens", Decimal("0.05")),
         ],
         By.MEMBER: [("bob", Decimal("7.25")), ("alice", Decimal("5.70"))],
         By.DAY: [("Fri 2 Oct", Decimal("5.70")), ("Mon 5 Oct", Decimal("7.25"))],

@@ -62,6 +62,16 @@ def test_workspaces_are_told_of_a_new_class_and_of_no_other_look(attached: Site)
     assert limits(attached) == {"premium": 0, "standard": 10}
 
 
+def test_while_it_is_not_known_which_there_are_those_from_before_stay(attached: Site) -> None:
+    found(attached, "standard", "premium", default="standard")
+    with transaction.atomic():
+        Site.objects.select_for_update().get(pk=attached.pk)
+        inventory = Inventory("1", (), (), storage_classes=None)
+        assert not inventory_apply(site=attached, inventory=inventory, breaches={}, at=clock.now())
+    assert StorageClass.objects.filter(site=attached, present=True).count() == 2
+    assert plain(attached) == "standard"
+
+
 def test_plain_storage_follows_the_default_and_outlives_it(attached: Site) -> None:
     found(attached, "a", "b", default="b")
     assert plain(attached) == "b"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import time_machine
 from django.core import serializers
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
@@ -104,6 +106,17 @@ def test_nothing_is_submitted_before_its_inputs_are_there_and_outputs_come_last(
     assert (row.state, row.exit_code, row.slurm_id, row.log) == ("succeeded", 0, 8, "trained\n")
     assert (row.started_at, row.moved["out"]["done"], row.mover_slurm_id) == (began, True, 9)
     assert row.finished_at is not None
+
+
+def test_the_script_is_read_only_for_the_answer_that_has_it(cluster: Cluster, as_bob: Actor) -> None:
+    submitted(as_bob, cluster, **FILES)
+    with CaptureQueriesContext(connection) as asked:
+        mover = offered(cluster)
+    assert not [each["sql"] for each in asked if '"script"' in each["sql"]]
+    own = seen(mover, "COMPLETED", exit_code=0, log=LOG)
+    with CaptureQueriesContext(connection) as asked:
+        assert offered(cluster, own).script
+    assert len([each["sql"] for each in asked if '"script"' in each["sql"]]) == 1
 
 
 def test_what_is_secret_is_in_the_order_of_its_mover_alone(

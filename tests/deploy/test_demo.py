@@ -1,12 +1,13 @@
 """The demo while it is stopped: its servers may be gone before its processes are, and are not started again."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -41,10 +42,10 @@ demo.serve(time.monotonic(), sys.argv[1], threading.Event())
 # The same with one process that takes a second to start, and hears the signal meanwhile as all of the terminal's do.
 LATE = """
 import time
-import honcho.process
+from deploy.embedded.kept import Kept
 
-run = honcho.process.Process.run
-honcho.process.Process.run = lambda self, *args: (time.sleep(self.name == "late"), run(self, *args))
+run = Kept.run
+Kept.run = lambda self, *args: (time.sleep(self.name == "late"), run(self, *args))
 """
 # What is before the processes, where each step takes as long as it is told to, and the services are words.
 BEFORE = """
@@ -78,9 +79,15 @@ SLOW = "trap '' TERM; echo runs; n=0; while [ $n -lt 25 ]; do n=$((n+1)); sleep 
 
 
 def printed_until_stopped(
-    folder: Path, script: str, *args: str, once: tuple[str, ...], meanwhile: Callable[[], None] = lambda: None
+    folder: Path,
+    script: str,
+    *args: str,
+    once: tuple[str, ...],
+    meanwhile: Callable[[], None] = lambda: None,
+    deeds: Sequence[tuple[Callable[[str], None], str]] = (),
 ) -> str:
-    """What the demo prints in all, where it is interrupted as soon as it has printed all of `once`."""
+    """What the demo prints in all, where it is interrupted as soon as it has printed all of `once`. deeds: done before, each as soon
+    as it has printed what the one before asks for."""
     process = subprocess.Popen(
         [sys.executable, "-c", script, *args],
         cwd=ROOT,
@@ -91,10 +98,15 @@ def printed_until_stopped(
         text=True,
     )
     assert process.stdout is not None
-    printed = ""
+    printed, left = "", list(deeds)
     for line in process.stdout:
         printed += line
         if all(words in printed for words in once):
+            if left:
+                deed, more = left.pop(0)
+                deed(printed)
+                once = (*once, more)
+                continue
             meanwhile()
             os.killpg(process.pid, signal.SIGINT)
             break
@@ -137,30 +149,91 @@ def failing(folder: Path) -> Path:
 
 def test_what_fails_after_a_while_is_started_again(tmp_path: Path) -> None:
     """As a worker does whose broker was lost amid something that Celery cannot put in order."""
-    script = HASTY.replace("demo.announce =", "demo.RAN_SECONDS = 0\ndemo.announce =")
+    script = f"from deploy.embedded import kept\nkept.RAN_SECONDS = 0\n{HASTY}"
     printed = printed_until_stopped(tmp_path, script, str(failing(tmp_path)), "20", once=("runs",))
-    assert "ended with 3, is started again" in printed
+    assert "worker ended with 3, and is started again" in printed
 
 
-def test_what_fails_at_once_ends_the_demo(tmp_path: Path) -> None:
-    done = subprocess.run(
+def to_its_end(folder: Path, procfile: Path) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
         [
             sys.executable,
             "-c",
             HASTY.replace("demo.serve", "code = demo.serve") + "sys.exit(code)",
-            str(failing(tmp_path)),
+            str(procfile),
             "20",
         ],
         cwd=ROOT,
-        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(tmp_path), "PORT": "0"},
+        env={**os.environ, "GPUAAS_DEMO_FOLDER": str(folder), "PORT": "0"},
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
     )
+
+
+def test_what_fails_at_once_ends_the_demo(tmp_path: Path) -> None:
+    done = to_its_end(tmp_path, failing(tmp_path))
     assert done.returncode == 3
     assert "worker stopped (rc=3)" in done.stdout + done.stderr
     assert "started again" not in done.stdout
+
+
+def ends(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"{pid} is left"
+        time.sleep(0.05)
+
+
+def tree(folder: Path) -> Path:
+    """A process with a child that holds its output open, and ignores that it is told to stop."""
+    procfile, worker, pool = folder / "Procfile", folder / "worker", folder / "pool"
+    pool.write_text(f"trap '' TERM; echo $$ >> {folder}/pools; while :; do sleep 0.1; done\n")
+    worker.write_text(f"sh {pool} & while [ ! -s {folder}/pools ]; do sleep 0.05; done; echo runs; wait\n")
+    procfile.write_text(f"worker: sh {worker}\n")
+    return procfile
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["in front", "the group"])
+def test_what_is_killed_is_noticed_and_started_again_without_what_it_left(
+    tmp_path: Path, whole: bool
+) -> None:
+    """Its child holds the output open meanwhile."""
+    procfile, seen = tree(tmp_path), list[float]()
+
+    def kill(printed: str) -> None:
+        pid = int(re.findall(r"worker started \(pid=(\d+)\)", printed)[-1])
+        seen.append(time.monotonic())
+        (os.killpg if whole else os.kill)(pid, signal.SIGKILL)
+
+    def again(_: str) -> None:
+        seen.append(time.monotonic())
+        ends(int((tmp_path / "pools").read_text().split()[0]))
+
+    printed = printed_until_stopped(
+        tmp_path,
+        HASTY,
+        str(procfile),
+        "20",
+        once=("worker started", "runs"),
+        deeds=[(kill, "worker was killed by signal 9, and is started again"), (again, "")],
+    )
+    assert printed.count("is started again") == 1
+    assert len(re.findall(r"worker started", printed)) == 2
+    assert seen[1] - seen[0] < 4, "without anybody's deed"
+    for pid in (tmp_path / "pools").read_text().split():
+        ends(int(pid))
+
+
+def test_what_dies_again_and_again_ends_the_demo(tmp_path: Path) -> None:
+    procfile = tmp_path / "Procfile"
+    procfile.write_text("web: sleep 60\nworker: sh -c 'sleep 0.1; kill -9 $$'\n")
+    done = to_its_end(tmp_path, procfile)
+    assert done.returncode == 137
+    assert done.stdout.count("worker was killed by signal 9, and is started again") == 4
+    assert "worker was killed by signal 9, 5 times within 60 s: the demo ends" in done.stdout
+    assert "sending SIGTERM to web" in done.stdout
 
 
 def test_what_is_still_starting_is_stopped_once_it_has_started(tmp_path: Path) -> None:

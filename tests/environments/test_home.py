@@ -52,19 +52,22 @@ class Home:
             subprocess.run([shell, "--install", "-s", programs], check=True)
             self.program, self.path = [shell, "sh"], str(programs)
 
+    @staticmethod
+    def where(verb: FileVerb, path: str) -> tuple[str, ...]:
+        found = path_read(path)
+        return (str(found) or ".",) if verb is FileVerb.LIST else (found.folder, found.name)
+
     def asks(
         self, verb: FileVerb, path: str, *more: str, given: bytes = b""
     ) -> subprocess.CompletedProcess[bytes]:
-        found = path_read(path)
-        where = (str(found) or ".",) if verb is FileVerb.LIST else (found.folder, found.name)
-        words = [*self.program, *command(str(self.root), verb, *where, *more)[1:]]
+        words = [*self.program, *command(str(self.root), verb, *self.where(verb, path), *more)[1:]]
         env = {"PATH": f"{self.before}:{self.path}".removeprefix(":")}
         return subprocess.run(words, input=given, capture_output=True, check=False, timeout=20, env=env)
 
     def done(self, verb: FileVerb, path: str, *more: str, given: bytes = b"") -> bytes:
         """Raises what a service would."""
         ended = self.asks(verb, path, *more, given=given)
-        end_require(ended.returncode, ended.stderr)
+        end_require(ended.returncode, ended.stderr, verb, *self.where(verb, path), *more)
         return ended.stdout
 
     def lists(self, path: str = "") -> dict[str, Entry]:
@@ -258,8 +261,8 @@ def test_what_is_moved_overwrites_nothing(
         ("one", ".", "folder", Conflict, "already"),
         ("one", ".", "one", Conflict, "already"),
         ("one", "two", "x", Conflict, "not a folder"),
-        ("one", "nothing", "x", NotFound, "no such"),
-        ("nothing", ".", "x", NotFound, "no such"),
+        ("one", "nothing", "x", NotFound, "no file or folder nothing$"),
+        ("nothing", ".", "x", NotFound, "no file or folder nothing$"),
         ("one", "up", "x", Conflict, "leads out of the home"),
         ("folder", "folder", "x", Conflict, "could not do it"),
     ):
@@ -279,15 +282,21 @@ def test_what_cannot_be_done_is_said(home: Home) -> None:
     os.truncate(large, FILE_MOST + 1)
     for verb, path, more, kind, words in (
         (FileVerb.REMOVE, "full", (), Conflict, "not empty"),
-        (FileVerb.REMOVE, "nothing", (), NotFound, "no such"),
-        (FileVerb.REMOVE, "nothing/at all", (), NotFound, "no such"),
+        (FileVerb.REMOVE, "nothing", (), NotFound, "no file or folder nothing$"),
+        (FileVerb.REMOVE, "nothing/at all", (), NotFound, "no file or folder nothing/at all$"),
         (FileVerb.FOLDER, "full", (), Conflict, "already"),
-        (FileVerb.LIST, "full/file", (), Conflict, "not a folder"),
-        (FileVerb.LIST, "nothing", (), NotFound, "no such"),
+        (FileVerb.LIST, "full/file", (), Conflict, "^full/file is a file, not a folder"),
+        (FileVerb.FOLDER, "full/file/x", (), Conflict, "^full/file is a file, not a folder"),
+        (FileVerb.LIST, "nothing", (), NotFound, "no file or folder nothing$"),
+        (FileVerb.LIST, "odd\nname", (), NotFound, "no file or folder odd name$"),
+        (FileVerb.READ, "nothing/x", (str(FILE_MOST),), NotFound, "no file or folder nothing/x$"),
+        (FileVerb.MOVE, "nothing/x", ("full", "y"), NotFound, "no file or folder nothing/x$"),
+        (FileVerb.MOVE, "large", ("nothing/at", "y"), NotFound, "no file or folder nothing/at$"),
+        (FileVerb.MOVE, "large", ("full/file", "y"), Conflict, "^full/file is a file, not a folder"),
         (FileVerb.READ, "full", (str(FILE_MOST),), Conflict, "it is a folder"),
         (FileVerb.READ, "large", (str(FILE_MOST),), Conflict, "more than 16 MiB"),
         (FileVerb.WRITE, "full", ("0", ".part", FileOver.EITHER), Conflict, "it is a folder"),
-        (FileVerb.WRITE, "x/y", ("0", ".part", FileOver.EITHER), NotFound, "no such"),
+        (FileVerb.WRITE, "x/y", ("0", ".part", FileOver.EITHER), NotFound, "no file or folder x$"),
     ):
         with pytest.raises(kind, match=words):
             home.done(verb, path, *more)
@@ -302,9 +311,9 @@ def test_other_ends_are_said_in_words() -> None:
         (b"", "ended with 127"),
     ):
         with pytest.raises(Conflict, match=words) as caught:
-            end_require(127, errors)
+            end_require(127, errors, FileVerb.LIST, ".")
         assert caught.value.message.isprintable()
-    end_require(0, b"a warning")
+    end_require(0, b"a warning", FileVerb.LIST, ".")
 
 
 @pytest.mark.parametrize(

@@ -146,10 +146,10 @@ def test_it_is_added_up_by_day(travel: time_machine.Traveller, dated: Environmen
     assert first.read_at == START
     look(dated)
     assert days() == [(TODAY, 2, 700, 240)]
-    travel.move_to(START + timedelta(hours=15, minutes=59))
+    travel.move_to(START + timedelta(hours=14, minutes=59))
     says(dated, 3, 1050, 360)
     look(dated)
-    travel.move_to(START + timedelta(hours=16))
+    travel.move_to(START + timedelta(hours=15))  # midnight in Berlin
     says(dated, 1, 10, 5)  # another server
     look(dated)
     assert days() == [(TODAY, 3, 1050, 360), (TODAY + timedelta(days=1), 1, 10, 5)]

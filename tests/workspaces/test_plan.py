@@ -119,6 +119,29 @@ def test_storage_that_is_full_is_waited_for_and_the_limit_follows_what_goes() ->
     assert isinstance(rights, Restart)
 
 
+def test_a_class_that_was_given_back_is_waited_for_where_its_limit_follows_its_use() -> None:
+    smaller = Desired(state=S.RESIZING, hard={"storage": 3, "storage:fast": 1}, digest="one", ensured="one")
+    full = Observed(True, hard={"storage": 3, "storage:fast": 2}, used={"storage": 3, "storage:fast": 2})
+    (waits,) = plan(smaller, full, NOW)
+    assert isinstance(waits, Wait)
+    assert "2 of storage:fast are in use; only 1 may be" in waits.reason
+
+
+def test_what_is_stored_in_a_class_that_was_never_bought_stays_and_its_limit_is_no_drift() -> None:
+    """Where the site takes no limit below the use. One with room in it is set right."""
+    closed = {"hard": {"storage": 3, "storage:old": 0}, "never_bought": frozenset({"storage:old"})}
+    full = Observed(True, hard={"storage": 3, "storage:old": 2}, used={"storage": 3, "storage:old": 2})
+    later = NOW + timedelta(hours=1)
+    for state, action in (
+        (S.RESIZING, Finish(S.READY)),
+        (S.SUSPENDING, Finish(S.SUSPENDED)),
+        (S.READY, Rest(NOW + OBSERVE_EVERY)),
+    ):
+        desired = Desired(state, **closed, digest="one", ensured="one", compare_at=later)  # type: ignore[arg-type]
+        assert plan(desired, full, NOW) == (action,)
+        assert plan(desired, replace(full, used={"storage": 3, "storage:old": 1}), NOW) != (action,)
+
+
 @given(DESIRED, OBSERVED)
 def test_every_finish_is_an_edge_of_the_machine(desired: Desired, observed: Observed | None) -> None:
     for action in plan(desired, observed, NOW):

@@ -25,14 +25,14 @@ from billing.selectors.running import earning_now
 from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
 from billing.services.rates import card_named
-from billing.wares import gpu_meter, storage_slug
+from billing.wares import MILLION_TOKENS, UNITS, gpu_meter, quantity_places, storage_slug
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import checked, done, fits, posted, refusals_on
 from frontend.lists import Column, Listing, find, list_page, named, saying
 from frontend.months import month_asked, month_named
 from frontend.presenters.budgets import BudgetRow, rows_of
-from frontend.presenters.money import SHARED, UNITS, hours_of, month_shown, shared_name
+from frontend.presenters.money import SHARED, hours_of, month_shown, shared_name
 from frontend.presenters.unpriced import shared_choices, unpriced_of, unsold_choices
 from frontend.views.budgets import LIST as BUDGETS
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
@@ -40,15 +40,16 @@ from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
 from gpuaas.core.errors import Invalid
 from gpuaas.core.streams import csv_streamed
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 
 
 @dataclass(frozen=True)
 class TypeSum:
-    """All projects' usage of one GPU type (or of what all share) in one meter and currency."""
+    """All projects' usage of one GPU type (or of what all share) in one meter and currency. hours: of tokens, millions."""
 
     name: str
     hours: Decimal
+    places: int
     unit: str
     amount: Decimal
     currency: str
@@ -171,6 +172,7 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
         TypeSum(
             name=name,
             hours=hours_of(sum(cell.unit_seconds for cell in cells)),
+            places=quantity_places(cells[0].meter),
             unit=unit,
             amount=sum((cell.amount or Decimal(0) for cell in cells), Decimal(0)),
             currency=currency,
@@ -232,7 +234,8 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
             else shared_name(Meter(made.meter), made.resource_name) or made.resource_name
         )
         back = f"{reverse('frontend:operator_prices')}?{urlencode({'currency': made.card.currency})}"
-        return done(request, f"The new price of {what} is {made.price} per hour.", back)
+        per = MILLION_TOKENS if made.meter in TOKEN_METERS else "hour"
+        return done(request, f"The new price of {what} is {made.price} per {per}.", back)
     groups = rate_groups(rows, flavors, here.now)
     needed = {(row.slug, gpu_meter(row)) for row in flavors}
     context = {
@@ -317,7 +320,7 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
             RateGroup(
                 name=shared_name(meter, slug) if storage_slug(slug) else slug or SHARED[meter],
                 slug=slug or meter.value,
-                note=_note(flavor, slug),
+                note=_note(flavor, slug, meter),
                 meter=meter,
                 current=next((rate for rate in rates if _in_force(rate, now)), None),
                 upcoming=tuple(rate for rate in rates if rate.valid_from > now),
@@ -327,11 +330,13 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
     return groups
 
 
-def _note(flavor: Flavor | None, slug: str) -> str:
+def _note(flavor: Flavor | None, slug: str, meter: Meter) -> str:
     if flavor is not None:
         return f"{flavor.pool.gpu_type.name} at {flavor.pool.site.slug}"
     if storage_slug(slug):
         return "a storage class"
+    if meter in TOKEN_METERS:
+        return f"per {MILLION_TOKENS}"
     return "not sold as a flavor" if slug else "all flavors"
 
 

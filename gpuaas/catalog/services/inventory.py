@@ -103,7 +103,8 @@ def inventory_apply(*, site: Site, inventory: Inventory, breaches: Mapping[str, 
     _shares_write(site, by_kind)
     _gone_write(site, by_kind, breaches, at)
     _nodes_write(site, inventory.nodes, at)
-    storage_classes_write(site=site, found=inventory.storage_classes, at=at)
+    if inventory.storage_classes is not None:
+        storage_classes_write(site=site, found=inventory.storage_classes, at=at)
     return _names_write(site, inventory) or _ways(site) != before
 
 

@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from gpuaas.clusters.models.clusters import Cluster
 from gpuaas.clusters.models.logins import ClusterLogin
-from gpuaas.clusters.states import JOB_OPEN, ClusterJobState
+from gpuaas.clusters.states import JOB_OPEN, JOB_OVER, ClusterJobState
 from gpuaas.core.rows import Identified
 from gpuaas.staging.transfers import Way
 from tenants.models import User
@@ -24,6 +24,7 @@ class ClusterJob(Identified):
     inputs, outputs: as `gpuaas/staging/transfers.py` stores them. staging: which of them are moved now, a `Way`; it stays where that
     failed. mover: by which id Slurm knows the mover, a job of its own of which offered_at and seen_at are meanwhile; another one for
     each try. mover_slurm_id: Slurm's. moved: by way, how far the mover is (`gpuaas/staging/rclone.py`), and whether it is `done`.
+    emptied_at: since when script and log are not kept any more (`services/job_retention.py`).
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="jobs")
@@ -57,6 +58,7 @@ class ClusterJob(Identified):
     gone_at = models.DateTimeField(null=True, blank=True, editable=False)
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    emptied_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:
         ordering = ["-pk"]
@@ -70,6 +72,11 @@ class ClusterJob(Identified):
             models.Index(
                 fields=["cluster"], condition=Q(state__in=sorted(JOB_OPEN)), name="cluster_job_open_idx"
             ),
+            models.Index(
+                fields=["finished_at"],
+                condition=Q(state__in=JOB_OVER, emptied_at=None),
+                name="cluster_job_kept_idx",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -82,7 +89,7 @@ class ClusterJob(Identified):
     @property
     def is_unmoved(self) -> bool:
         """Its files are what failed."""
-        return self.state == ClusterJobState.FAILED and bool(self.staging)
+        return self.state == ClusterJobState.FAILED and bool(self.staging) and self.emptied_at is None
 
     @property
     def key(self) -> uuid.UUID:

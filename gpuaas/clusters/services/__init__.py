@@ -26,6 +26,7 @@ from gpuaas.clusters.services.imports import (
     template_parameters_import,
 )
 from gpuaas.clusters.services.job_reports import jobs_carry_out, jobs_due
+from gpuaas.clusters.services.job_retention import cluster_jobs_empty
 from gpuaas.clusters.services.jobs import (
     cluster_job_cancel,
     cluster_job_retry,
@@ -73,6 +74,7 @@ __all__ = [
     "cluster_job_retry",
     "cluster_job_submit",
     "cluster_job_wrong",
+    "cluster_jobs_empty",
     "cluster_order",
     "cluster_plan",
     "cluster_resume",

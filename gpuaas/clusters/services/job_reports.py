@@ -86,15 +86,16 @@ def jobs_exchange(cluster: Cluster, seen: Iterable[SlurmSeen]) -> list[SlurmOrde
 def _orders(rows: Sequence[ClusterJob], lost: Container[uuid.UUID], moment: datetime) -> list[SlurmOrder]:
     """lost: what Slurm does not have, by what it says now."""
     offered, orders = _offered(rows), list[SlurmOrder]()
-    scripts = dict(ClusterJob.objects.filter(pk__in=offered).values_list("pk", "script"))
+    own = [row.pk for row in rows if row.pk in offered and row.mover is None]
+    scripts = dict(ClusterJob.objects.filter(pk__in=own).values_list("pk", "script")) if own else {}
     for row in filter(lambda row: row.is_open and (row.pk in offered or row.offered_at is not None), rows):
         try:
-            orders.append(_order_of(row, scripts.get(row.pk)))
+            orders.append(_order_of(row, scripts.get(row.pk, ""), submit=row.pk in offered))
         except Conflict as error:
             if row.offered_at is None or row.key in lost:
                 job_end(row, S.FAILED, moment, code=row.exit_code, reason=error.message)
             else:  # it may be in Slurm
-                orders.append(_order_of(row, None))
+                orders.append(_order_of(row))
             continue
         if row.pk in offered:
             row.offered_at = row.offered_at or moment
@@ -262,17 +263,17 @@ def _rights_follow(cluster: Cluster, rows: Sequence[ClusterJob], moment: datetim
         CLUSTER.audit(cluster, SYSTEM, "job_cancel", after=after)
 
 
-def _order_of(row: ClusterJob, script: str | None) -> SlurmOrder:
-    """script: of one that is offered."""
+def _order_of(row: ClusterJob, script: str = "", *, submit: bool = False) -> SlurmOrder:
+    """script: of one that is submitted itself; a mover has its own."""
     order = SlurmOrder(
         id=row.pk,
         slurm_id=row.slurm_id,
         login=row.login.name if row.login else "",
         since=row.created_at,
-        submit=script is not None,
+        submit=submit,
         cancel=row.cancel_asked_at is not None,
         name=row.name,
-        script=script or "",
+        script=script,
         partition=row.partition,
         nodes=row.nodes,
         tasks=row.tasks,

@@ -19,6 +19,7 @@ from gpuaas.clusters.spec import burst_site, pools_of
 from gpuaas.clusters.states import JOB_OPEN, ClusterJobState
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Mistakes
+from gpuaas.core.retention import EMPTIED
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.providers.base import (
     ClusterKind,
@@ -137,6 +138,8 @@ def cluster_job_retry(*, actor: Actor, job: ClusterJob) -> ClusterJob:
     """Of one whose files could not be moved: that is tried again, and what was moved stays. Raises Conflict for any other."""
     cluster_require(actor=actor, cluster=job.cluster, permission=Permission.WORKSPACE_ACCESS)
     row = _locked(job)
+    if row.emptied_at is not None:
+        raise Conflict(EMPTIED)
     if not row.is_unmoved:
         raise Conflict("its files are not what failed: submit another job")
     CLUSTER.require(row.cluster, Verb.ENTER)

@@ -200,7 +200,7 @@ def _asked(row: Environment, verb: FileVerb, words: tuple[str, ...], streams: _S
         return True
     except NotFound as error:
         raise Conflict(f"the environment cannot be asked now: {error.message}") from error
-    end_require(code, streams.errors)
+    end_require(code, streams.errors, verb, *words)
     return False
 
 

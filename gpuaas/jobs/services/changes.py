@@ -7,6 +7,7 @@ from django.db import transaction
 
 from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
+from gpuaas.core.retention import EMPTIED
 from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.mover import credential_names
@@ -167,6 +168,8 @@ def _at_once(row: Job, room: Room) -> int:
 def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any) -> Job:
     """Another one in the same workspace, the same but for `changes`, which are named as for `job_create`."""
     permit(actor, job)
+    if job.emptied_at is not None:
+        raise Conflict(EMPTIED)
     given = {name: getattr(job, name) for name in REPEATED}
     if not job.together and not changes.keys() & {"tasks", "together"}:
         given["at_once"] = job.at_once

@@ -9,9 +9,9 @@ from django.db import IntegrityError, transaction
 from gpuaas.catalog.models import GpuType
 from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes, NotFound
-from gpuaas.core.plain_yaml import odd
+from gpuaas.core.plain_yaml import odd, plain
 from gpuaas.core.rows import first_of
-from gpuaas.jobs.document import FIELDS, NEEDED, USUALLY, order_plain, plain
+from gpuaas.jobs.document import FIELDS, NEEDED, USUALLY, order_plain
 from gpuaas.jobs.models import DataCredential, JobTemplate
 from gpuaas.jobs.order import order_read
 from gpuaas.jobs.selectors import template_named

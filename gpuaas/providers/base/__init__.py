@@ -74,7 +74,7 @@ from gpuaas.providers.base.environments import (
     worker_name,
     workers_words,
 )
-from gpuaas.providers.base.homes import FileEnd, FileOver, FileVerb
+from gpuaas.providers.base.homes import GOAL, FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
@@ -156,6 +156,7 @@ __all__ = [
     "DEADLINE",
     "ERROR",
     "FILES_AT",
+    "GOAL",
     "GONE",
     "NO_DEVICE",
     "REFUSED",

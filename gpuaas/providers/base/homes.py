@@ -37,3 +37,7 @@ class FileEnd(IntEnum):
     LINK = 89
     DENIED = 90
     ODD_NAME = 91
+
+
+# is added to what is wrong with the folder to which something is moved
+GOAL = 20

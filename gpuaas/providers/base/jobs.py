@@ -28,6 +28,8 @@ class JobSpec:
     one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
     one ran.
 
+    priority: high, normal or low, where the site orders what waits in the workspace.
+
     notice_seconds: of its workspace, where that borrows its GPUs. What the site ends for a buyer then starts again by itself, and is
     no attempt.
     """
@@ -53,6 +55,7 @@ class JobSpec:
     together: bool = False
     attempt: int = 1
     since: datetime | None = None
+    priority: str = "normal"
     notice_seconds: int = 0
 
 

@@ -226,8 +226,8 @@ class Inventory:
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
     unknown: what is neither in `pools` nor in `nodes`. storage_classes: empty where the site does not tell them apart, so that
-    its storage is one amount. marked: names of namespaces or projects with the id of the workspace or cluster that they are
-    marked for, which may be another portal's.
+    its storage is one amount; None: not known at the moment. marked: names of namespaces or projects with the id of the
+    workspace or cluster that they are marked for, which may be another portal's.
     """
 
     server_version: str
@@ -236,5 +236,5 @@ class Inventory:
     names: tuple[str, ...] = ()
     seconds: tuple[str, ...] = ()
     unknown: tuple[Unknown, ...] = ()
-    storage_classes: tuple[ObservedStorageClass, ...] = ()
+    storage_classes: tuple[ObservedStorageClass, ...] | None = ()
     marked: Mapping[str, uuid.UUID] = field(default_factory=dict)

@@ -183,7 +183,7 @@ class ObjectBound:
 
 @dataclass(frozen=True)
 class ObservedVolume:
-    """A claim of storage in a workspace. storage_class: by the site's name, "" where it names none; bound: there is a volume."""
+    """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there."""
 
     name: str
     gib: int
@@ -195,7 +195,8 @@ class ObservedVolume:
 @dataclass(frozen=True)
 class ObservedWorkspace:
     """exists=False: nothing of it is left at the site. hard/used are what the site enforces and counts now, by GPU name, `cpu`,
-    `memory`, `storage` and (`storage_key`) storage class; bounds: those of objects, where it has any."""
+    `memory`, `storage` and (`storage_key`) storage class; bounds: those of objects, where it has any. all_classes: a storage class
+    that is not in `hard` is not at the site, so there is nothing to enforce."""
 
     exists: bool
     hard: Mapping[str, int] = field(default_factory=dict)
@@ -203,6 +204,7 @@ class ObservedWorkspace:
     consumers: tuple[ObservedConsumer, ...] = ()
     bounds: tuple[ObjectBound, ...] = ()
     volumes: tuple[ObservedVolume, ...] = ()
+    all_classes: bool = False
 
 
 class AccessKind(StrEnum):

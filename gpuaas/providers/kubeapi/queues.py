@@ -18,7 +18,10 @@ from gpuaas.providers.kubeapi.client import Api, Object
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 CLUSTER_QUEUES = f"{KUEUE}/clusterqueues"
 FLAVORS = f"{KUEUE}/resourceflavors"
-LABEL = "kueue.x-k8s.io/queue-name"
+CLASSES = f"{KUEUE}/workloadpriorityclasses"
+LABEL, PRIORITY = "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class"
+# of what waits in one queue; normal is what Kueue takes for work that names no class
+PRIORITIES = {"high": 1000, "normal": 0, "low": -1000}
 # in each group of the quota whether anything of it was bought or not
 _ALWAYS = ("cpu", "memory", "pods")
 _LONGEST = 40  # of the part of a flavor's name that people read
@@ -35,10 +38,34 @@ def _find(api: Api, path: str) -> Object | None:
         return None
 
 
-def labels_in(api: Api, namespace: str) -> dict[str, str]:
+def labels_in(api: Api, namespace: str, priority: str = "") -> dict[str, str]:
     """Of what the portal starts in a workspace, so that Kueue counts it like what members queue; none without a queue."""
     found = _find(api, f"{KUEUE}/namespaces/{namespace}/localqueues/{names.QUEUE}")
-    return {LABEL: names.QUEUE} if found is not None else {}
+    if found is None:
+        return {}
+    return {LABEL: names.QUEUE, **(_priority(api, priority) if priority else {})}
+
+
+def _priority(api: Api, priority: str) -> dict[str, str]:
+    """None where the site has no such class and lets the portal make none: Kueue starts nothing that names one which is not there."""
+    name = class_name(priority)
+    if _find(api, f"{CLASSES}/{name}") is None and not _classes_put(api):
+        return {}
+    return {PRIORITY: name}
+
+
+def _classes_put(api: Api) -> bool:
+    """Whether the portal may. Its rights to them came later than those to queues."""
+    try:
+        for name, value in PRIORITIES.items():
+            objects.put(api, CLASSES, _class(class_name(name), value))
+    except (NotFound, Unauthorized):
+        return False
+    return True
+
+
+def class_name(priority: str) -> str:
+    return f"{names.QUEUE}-{priority}"
 
 
 def workloads(api: Api, namespace: str) -> list[Object]:
@@ -88,6 +115,7 @@ def ensure(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> None:
         )
     for collection, body in objects_of(spec, hard):
         objects.put(api, collection, body)
+    _classes_put(api)
 
 
 def differences(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> list[Difference]:
@@ -176,6 +204,13 @@ def _flavor(name: str, labels: Mapping[str, str]) -> Object:
         "metadata": metadata,
         "spec": body,
     }
+
+
+def _class(name: str, value: int) -> Object:
+    metadata = {"name": name, "labels": {names.MANAGED_BY: names.MANAGER}}
+    about = "Jobs of the portal have it by their priority, and members may name it; nothing is preempted."
+    kind = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "WorkloadPriorityClass", "metadata": metadata}
+    return {**kind, "value": value, "description": about}
 
 
 def _object(spec: WorkspaceSpec, kind: str, name: str, body: Object) -> Object:

@@ -143,7 +143,9 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             if spec.together and (why := self._not_yet(spec)):
                 return StepOutcome(done=False, detail=why)
             made = job_of(spec, chooses_users=self._chooses_users)
-            made["metadata"]["labels"] |= queues.labels_in(self._api, spec.workspace.external_name)
+            made["metadata"]["labels"] |= queues.labels_in(
+                self._api, spec.workspace.external_name, spec.priority
+            )
             inside.create(self._api, inside.path(spec.workspace, "jobs", BATCH), made)
         elif spec.together and _attempt_of(job) != spec.attempt:
             ended = self._end(spec, job)

@@ -23,6 +23,7 @@ from gpuaas.providers.openstack import (
     settings,
     suspend,
     usage,
+    volume_types,
     warden,
 )
 from gpuaas.providers.openstack.classes import OPTION, Classes
@@ -101,7 +102,8 @@ class OpenStackDriver(
         found = inventory.take(
             self._cloud, self.connection.site_id, self._named, self._aliases, self.connection.sold
         )
-        return replace(found, marked=projects.holders_marked(self._cloud, domain=self._domain))
+        marked = projects.holders_marked(self._cloud, domain=self._domain)
+        return replace(found, marked=marked, storage_classes=volume_types.classes(self._cloud))
 
     def perform(self, change: base.Change, spec: base.WorkspaceSpec, step: str) -> base.StepOutcome:
         made = self._ensure(self._cloud, spec)

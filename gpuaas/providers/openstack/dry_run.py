@@ -27,10 +27,12 @@ _COMMON = re.compile(
     r"|compute /flavors/(detail|[^/]+/os-flavor-access)\b"
     r"|network /networks (?!.*project_id)"
     r"|placement /resource_classes\b"
+    r"|volume /types\b"
 )
 _ROLE = re.compile(r"/projects/[^/]+/(users|groups)/([^/]+)/roles/([^/]+)$")
 _TAG = re.compile(r"/projects/([^/]+)/tags/([^/]+)$")
 _FLAVOR = re.compile(r"/flavors/([^/]+)/(action|os-extra_specs)(/.+)?$")
+_TYPE = re.compile(r"/types/([^/]+)/action$")
 _INTERFACE = re.compile(r"/routers/([^/]+)/add_router_interface$")
 _common: dict[tuple[str, str], tuple[float, Object]] = {}
 
@@ -93,7 +95,7 @@ class DryRun(Reading):
 
     def _write(self, method: str, service: str, path: str, body: Object) -> Object:
         follows = _NEW in path or _NEW in str(body)
-        if method == "POST" and not _FLAVOR.search(path):
+        if method == "POST" and not (_FLAVOR.search(path) or _TYPE.search(path)):
             return self._made(path, body, record=not follows)
         if follows:
             return {}
@@ -146,6 +148,10 @@ class DryRun(Reading):
                 "present",
                 MISSING,
             )
+        elif type_ := _TYPE.search(path):
+            ((_, whom),) = body.items()
+            name = f"VolumeType/{self._named('volume', '/types', type_[1])}"
+            yield name, f"access[{whom['project']}]", "granted", "not granted"
         elif (flavor := _FLAVOR.search(path)) and flavor[2] == "action":
             ((verb, whom),) = body.items()
             access = ("granted", "not granted") if verb == "addTenantAccess" else ("not granted", "granted")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import StepOutcome, WorkspaceSpec
-from gpuaas.providers.openstack import names, volumes
+from gpuaas.providers.openstack import names, volume_types, volumes
 from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.flavors import MIB_PER_GIB
@@ -112,7 +112,8 @@ def apply(
             cloud.delete("identity", f"/limits/{row['id']}")  # from before it was known that it is no GPU
     _require_registered(missing, spec)
     network_write(cloud, project_id, network)
-    volumes.quota_write(cloud, project_id, volumes.wanted_quota(spec))
+    volumes.quota_write(cloud, project_id, spec)
+    volume_types.open_bought(cloud, project_id, spec)
 
 
 def network_write(cloud: Cloud, project_id: str, quota: Mapping[str, int]) -> None:
@@ -156,7 +157,7 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str, classes: Class
         for name, amount in wanted.items()
         if name in registered and (name not in there or there[name]["resource_limit"] != amount)
     ]
-    wrong += volumes.quota_missing(cloud, project_id, volumes.wanted_quota(spec))
+    wrong += volumes.quota_missing(cloud, project_id, spec)
     if wrong:
         return StepOutcome(
             done=False, detail=f"these limits are not in force at the site yet: {', '.join(sorted(wrong))}"
@@ -175,13 +176,14 @@ def close(cloud: Cloud, project_id: str) -> None:
         if name not in there:
             limit_write(cloud, registered, project_id, 0)
     network_write(cloud, project_id, {**dict.fromkeys(NETWORK, 0), **DEFAULT_GROUP})
-    volumes.quota_write(cloud, project_id, volumes.closed_quota())
+    volumes.quota_write(cloud, project_id, None)
 
 
 def delete(cloud: Cloud, project_id: str) -> None:
     for row in _of_project(cloud, project_id):
         cloud.delete("identity", f"/limits/{row['id']}")
     cloud.delete("network", f"/quotas/{project_id}")
+    volume_types.forget(cloud, project_id)
     volumes.quota_delete(cloud, project_id)
 
 

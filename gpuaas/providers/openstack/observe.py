@@ -29,9 +29,11 @@ def observe(
     storage, stored = volumes.storage(cloud, project["id"])
     return ObservedWorkspace(
         exists=True,
-        hard={"storage": storage, **_amounts(hard, classes)},
-        used={"storage": stored, **used},
+        hard={**storage, **_amounts(hard, classes)},
+        used={**stored, **used},
         consumers=_consumers(cloud, project["id"], classes, cache, used),
+        volumes=volumes.observed(cloud, project["id"]) if stored["storage"] else (),
+        all_classes=True,
     )
 
 

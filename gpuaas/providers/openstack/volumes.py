@@ -1,13 +1,15 @@
 """Bought storage as Cinder's own quota of a project, "0" if none was bought; and the volumes themselves.
 
 Cinder counts snapshots as storage too. Backups are stored elsewhere and not sold, and volumes in a group can only be deleted with
-the group, so both are limited to 0. A site without Cinder has no storage.
+the group, so both are limited to 0. A site without Cinder has no storage. Of each volume type there is what was bought of it.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 
 from gpuaas.core.errors import NotFound, Permanent, Unavailable
-from gpuaas.providers.base import WorkspaceSpec
+from gpuaas.providers.base import ObservedVolume, WorkspaceSpec, storage_key
 from gpuaas.providers.openstack.client import Cloud, Object
 
 # of volumes, and of snapshots, in a project: so that one tenant cannot fill the site's tables
@@ -16,25 +18,34 @@ MOST = 500
 KINDS = ("backups", "snapshots", "volumes")
 # statuses of volumes that are attached to a machine according to Cinder
 ATTACHED = frozenset({"in-use", "attaching", "detaching", "reserved"})
+# statuses of volumes that are not there yet, or never will be
+ABSENT = frozenset({"creating", "downloading", "error"})
 BELOW_USE = "existing resources"
+CLOSED = dict.fromkeys(("gigabytes", "volumes", "snapshots", "backups", "backup_gigabytes", "groups"), 0)
+OF_TYPE = "gigabytes_"
 
 
-def wanted_quota(spec: WorkspaceSpec) -> dict[str, int]:
-    """GiB and counts, of which there cannot be more than GiB: the smallest volume has one."""
-    count = min(spec.storage_gib, MOST)
-    return {**closed_quota(), "gigabytes": spec.storage_gib, "volumes": count, "snapshots": count}
+def wanted_quota(spec: WorkspaceSpec, types: Iterable[str]) -> dict[str, int]:
+    """GiB and counts, of which there cannot be more than GiB: the smallest volume has one. `types`: all of the cloud, also one that
+    the portal has not seen yet."""
+    wanted = {**CLOSED, **_amounts(spec.storage_gib)}
+    for name in types if spec.storage_limits else ():
+        wanted |= _amounts(spec.storage_limits.get(name, 0), f"_{name}")
+    return wanted
 
 
-def closed_quota() -> dict[str, int]:
-    return dict.fromkeys(("gigabytes", "volumes", "snapshots", "backups", "backup_gigabytes", "groups"), 0)
+def _amounts(gib: int, of_type: str = "") -> dict[str, int]:
+    count = min(gib, MOST)
+    return {f"gigabytes{of_type}": gib, f"volumes{of_type}": count, f"snapshots{of_type}": count}
 
 
-def quota_write(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> None:
-    """Cinder refuses a quota below the present use: then the quota equals the use, so that nothing more can be created."""
+def quota_write(cloud: Cloud, project_id: str, spec: WorkspaceSpec | None) -> None:
+    """Cinder refuses a quota below the present use: then the quota equals the use, so that nothing more can be created. None: of a
+    project that is to have nothing."""
     if not cloud.has_volumes:
         return
     there = _quota(cloud, project_id)
-    least = {key: max(amount, _used(there[key])) for key, amount in wanted.items()}
+    least = _least(there, spec)
     if all(there[key]["limit"] == amount for key, amount in least.items()):
         return
     try:
@@ -45,16 +56,25 @@ def quota_write(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> Non
         raise Unavailable("volumes were created in the meantime", retry_after=1) from error
 
 
-def quota_missing(cloud: Cloud, project_id: str, wanted: Mapping[str, int]) -> list[str]:
+def quota_missing(cloud: Cloud, project_id: str, spec: WorkspaceSpec) -> list[str]:
     """Keys that Cinder does not enforce yet, in words."""
     if not cloud.has_volumes:
         return []
     there = _quota(cloud, project_id)
     return [
         f"{key} of volumes" if key == "gigabytes" else key
-        for key, amount in wanted.items()
-        if there[key]["limit"] != max(amount, _used(there[key]))
+        for key, amount in _least(there, spec).items()
+        if there[key]["limit"] != amount
     ]
+
+
+def _least(there: Object, spec: WorkspaceSpec | None) -> dict[str, int]:
+    wanted = CLOSED if spec is None else wanted_quota(spec, _types(there))
+    return {key: max(amount, _used(there[key])) for key, amount in wanted.items()}
+
+
+def _types(there: Object) -> list[str]:
+    return [key.removeprefix(OF_TYPE) for key in there if key.startswith(OF_TYPE)]
 
 
 def quota_delete(cloud: Cloud, project_id: str) -> None:
@@ -62,12 +82,32 @@ def quota_delete(cloud: Cloud, project_id: str) -> None:
         cloud.delete("volume", f"/os-quota-sets/{project_id}")
 
 
-def storage(cloud: Cloud, project_id: str) -> tuple[int, int]:
-    """(GiB allowed by Cinder, GiB in use)."""
+def storage(cloud: Cloud, project_id: str) -> tuple[dict[str, int], dict[str, int]]:
+    """(GiB allowed by Cinder, GiB in use), in all and by volume type; -1 is without a limit."""
     if not cloud.has_volumes:
-        return 0, 0
-    found = _quota(cloud, project_id)["gigabytes"]
-    return found["limit"], _used(found)
+        return {"storage": 0}, {"storage": 0}
+    there = _quota(cloud, project_id)
+    rows = {"storage": there["gigabytes"]}
+    rows |= {storage_key(name): there[f"{OF_TYPE}{name}"] for name in _types(there)}
+    return {key: row["limit"] for key, row in rows.items()}, {key: _used(row) for key, row in rows.items()}
+
+
+def observed(cloud: Cloud, project_id: str) -> tuple[ObservedVolume, ...]:
+    """Names need not be unique at Cinder: one that is not has the volume's id beside it."""
+    rows = of_project(cloud, project_id)
+    names = Counter(row.get("name") or row["id"] for row in rows)
+    return tuple(_volume(row, names) for row in rows)
+
+
+def _volume(row: Object, names: Mapping[str, int]) -> ObservedVolume:
+    name = row.get("name") or row["id"]
+    return ObservedVolume(
+        name=name if names[name] == 1 else f"{name} ({row['id']})",
+        gib=row["size"],
+        storage_class=row.get("volume_type") or "",
+        bound=row["status"] not in ABSENT,
+        created_at=datetime.fromisoformat(row["created_at"]).replace(tzinfo=UTC),
+    )
 
 
 def of_project(cloud: Cloud, project_id: str, kind: str = "volumes") -> list[Object]:

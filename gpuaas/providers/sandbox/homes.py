@@ -9,7 +9,7 @@ from django.db.models.functions import Concat, Length, Substr
 
 from gpuaas.core import clock
 from gpuaas.core.connections import returning
-from gpuaas.providers.base import FileEnd, FileOver, FileVerb, Streams
+from gpuaas.providers.base import GOAL, FileEnd, FileOver, FileVerb, Streams
 from gpuaas.providers.sandbox.models import SandboxClaim, SandboxFile
 
 WORDS_BEFORE = 5  # of the words: what is to be done, after the shell with its script and the home
@@ -126,8 +126,10 @@ def _moved(claim: SandboxClaim, found: SandboxFile | None, folder: str, name: st
     to = f"{folder}/{name}" if folder else name
     if found is None:
         return FileEnd.MISSING, b""
-    if code := _entered(claim, folder) or (FileEnd.THERE if _find(claim, to) else 0):
-        return code, b""
+    if code := _entered(claim, folder):
+        return code + GOAL, b""
+    if _find(claim, to):
+        return FileEnd.THERE, b""
     if f"{to}/".startswith(f"{found.path}/"):
         return 1, b"cannot move it to a folder of itself"
     below = claim.files.filter(path__startswith=f"{found.path}/").alias(length=Length("path"))

@@ -7,7 +7,7 @@ from datetime import datetime
 from gpuaas.core.rows import one_or_none
 from gpuaas.lifecycle.operations import StepState
 from gpuaas.lifecycle.visits import PROGRESSING, row_again
-from gpuaas.providers.base import WorkspaceSpec, storage_key
+from gpuaas.providers.base import ObservedWorkspace, WorkspaceSpec, storage_key
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
 from gpuaas.workspaces.reconcile.plan import Desired
@@ -59,6 +59,12 @@ def hard_of(spec: WorkspaceSpec) -> Mapping[str, int]:
         hard[gpu.resource_name] = hard.get(gpu.resource_name, 0) + gpu.count
     hard |= {storage_key(name): gib for name, gib in spec.storage_limits.items()}
     return {**hard, "cpu": spec.vcpus, "memory": spec.memory_gib, "storage": spec.storage_gib}
+
+
+def enforced(spec: WorkspaceSpec, seen: ObservedWorkspace) -> Mapping[str, int]:
+    """As wanted for storage classes that are not at the site any more, where it says which it has."""
+    gone = {storage_key(name): gib for name, gib in spec.storage_limits.items() if seen.all_classes}
+    return {**gone, **seen.hard}
 
 
 def job_load(claimed: Workspace) -> Job:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from gpuaas.lifecycle.actions import Begin, CleanUp, Finish, Rest, Restart
-from gpuaas.providers.base import Change
+from gpuaas.providers.base import Change, storage_key
 from gpuaas.workspaces.states import CHANGING, WorkspaceState
 
 OBSERVE_EVERY = timedelta(seconds=30)  # where nobody follows the site's changes
@@ -125,7 +125,8 @@ def drift(desired: Desired, observed: Observed) -> str:
     if not observed.exists:
         return "the site has nothing of it"
     for resource, amount in sorted(desired.hard.items()):
-        if observed.hard.get(resource) != amount:
+        is_closed = resource in desired.never_bought and _is_full(desired, observed, resource)
+        if observed.hard.get(resource) != amount and not is_closed:
             return (
                 f"the site enforces {observed.hard.get(resource, 'no limit')} of {resource}, wanted {amount}"
             )
@@ -159,10 +160,16 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
 def _full_as_closed(desired: Desired, observed: Observed) -> Observed:
     """Some sites accept no storage limit below what is stored. A full one is as hard as the wanted one, so the
     surplus is waited for."""
-    wanted, stored = desired.hard.get("storage", 0), observed.used.get("storage", 0)
-    if stored > wanted and observed.hard.get("storage") == stored:
-        return replace(observed, hard={**observed.hard, "storage": wanted})
-    return observed
+    full = {
+        key: amount
+        for key, amount in desired.hard.items()
+        if (key == "storage" or key.startswith(storage_key(""))) and _is_full(desired, observed, key)
+    }
+    return replace(observed, hard={**observed.hard, **full})
+
+
+def _is_full(desired: Desired, observed: Observed, key: str) -> bool:
+    return desired.hard[key] < observed.used.get(key, 0) == observed.hard.get(key)
 
 
 def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:

@@ -18,7 +18,7 @@ from gpuaas.workspaces.adoption_plan import ADOPT
 from gpuaas.workspaces.machines.services import machines_look
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile import adoption, compared, record, timeline
-from gpuaas.workspaces.reconcile.job import Job, job_load
+from gpuaas.workspaces.reconcile.job import Job, enforced, job_load
 from gpuaas.workspaces.reconcile.plan import (
     OBSERVE_EVERY,
     Action,
@@ -160,7 +160,12 @@ class Visit:
         seen = self._driver(job).observe(ref_of(job.row))
         before = self.observed or Observed(seen.exists)
         self.observed = replace(
-            before, exists=seen.exists, hard=seen.hard, used=seen.used, healed=self.healed, looked=True
+            before,
+            exists=seen.exists,
+            hard=enforced(job.spec, seen),
+            used=seen.used,
+            healed=self.healed,
+            looked=True,
         )
         if job.row.state != WorkspaceState.DELETED:
             record.observation(job, seen, in_sync=drift(job.desired, self.observed))

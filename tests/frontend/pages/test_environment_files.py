@@ -115,7 +115,12 @@ def test_rename_and_move(alice_at: Client, lab: Environment, project: Project) -
     moved = alice_at.post(f"{move}?path=notes.txt", {"to": "data/old.txt"})
     assert (moved.status_code, moved["Location"]) == (302, page)
     assert "notes.txt is now data/old.txt." in words(alice_at.get(page))
-    for to, why in (("", "name something"), ("data", "already"), ("../x", "neither . nor ..")):
+    for to, why in (
+        ("", "name something"),
+        ("data", "already"),
+        ("../x", "neither . nor .."),
+        ("gone/x", "there is no file or folder gone."),
+    ):
         assert alice_at.post(f"{move}?path=data%2Fold.txt", {"to": to})["Location"] == f"{page}?path=data"
         assert why in words(alice_at.get(page)).lower(), to
     assert SandboxFile.objects.filter(path="data/old.txt").exists()

@@ -1,11 +1,9 @@
 """Requests and tokens on the page of an environment; and what it says of one that a key starts again."""
 
-from datetime import UTC
-
 import pytest
 from django.test import Client, override_settings
 
-from gpuaas.core.clock import now
+from gpuaas.core.clock import billing_day, now
 from gpuaas.environments.models import EnvironmentCounter, EnvironmentUse
 from gpuaas.environments.services import environment_create, environment_stop
 from gpuaas.workspaces.models import Workspace
@@ -28,7 +26,7 @@ def test_requests_and_tokens_are_counted_on_its_page(
     row = settle(environment_create(actor=as_alice, workspace=room, kind="chat", name="chat", gpus=0))
     page = at("environment", project, row.pk)
     assert "Requests</dt><dd>0 today, 0 this month" in words(alice_at.get(page))
-    today = now().astimezone(UTC).date()
+    today = billing_day(now())
     for day, count in ((today, 5), (today.replace(day=2 if today.day == 1 else 1), 1000)):
         row.token_days.create(day=day, requests=count, tokens_in=count * 10, tokens_out=count * 3)
     EnvironmentCounter.objects.update(read_at=now())
@@ -37,6 +35,7 @@ def test_requests_and_tokens_are_counted_on_its_page(
     assert "Tokens in</dt><dd>50 today, 10,050 this month" in shown
     assert "Tokens out</dt><dd>15 today, 3,015 this month" in shown
     assert "Counted</dt><dd>until" in shown
+    assert "Counted by days of</dt><dd>Europe/Berlin" in shown
     EnvironmentCounter.objects.update(failure="its API answers with too much")
     assert "Counted</dt><dd>Not now: its API answers with too much" in words(alice_at.get(page))
 

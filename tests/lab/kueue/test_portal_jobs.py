@@ -8,7 +8,7 @@ from gpuaas.core import clock
 from gpuaas.providers.base import Change, EnvironmentSpec, JobPhase, JobSpec, ObservedJob
 from gpuaas.providers.kubeapi import queues
 from tests.lab.fixtures import carry_out, until
-from tests.lab.kueue.conftest import GPU, JOBS, QueueRoom
+from tests.lab.kueue.conftest import GPU, JOBS, QUEUED, QueueRoom
 
 
 def spec_of(room: QueueRoom, **changes: object) -> JobSpec:
@@ -70,6 +70,37 @@ def test_members_wait_for_what_the_portal_has_started(room: QueueRoom) -> None:
     room.runs("one")
     carry_out(room.driver.jobs, Change.DELETE, later)
     assert room.driver.jobs.observe(later).phase is JobPhase.GONE
+
+
+def test_priorities_of_the_portal_and_of_members_are_the_same(room: QueueRoom) -> None:
+    """Its queue and Kueue's let what is urgent pass in the same order, whichever of the two it came from."""
+    found = {each["metadata"]["name"]: each["value"] for each in room.admin.items(queues.CLASSES)}
+    assert found == {"gpuaas-high": 1000, "gpuaas-normal": 0, "gpuaas-low": -1000}
+    room.queue_job("one", gpus=2)
+    room.runs("one")
+    low, normal, high = (spec_of(room, priority=name) for name in ("low", "normal", "high"))
+    for spec in (low, normal, high):
+        carry_out(room.driver.jobs, Change.CREATE, spec)
+        assert room.job(spec.name)["metadata"]["labels"][queues.PRIORITY] == f"gpuaas-{spec.priority}"
+    for name in ("low", "high"):
+        room.queue_job(name, gpus=2, labels={**QUEUED, queues.PRIORITY: f"gpuaas-{name}"})
+    until(lambda: "of 5 in" in detail(room, low), "all of them wait")
+    # Kueue orders those of one class by whole seconds: of two that came in one, either may be the first
+    for spec, places in ((high, "12"), (normal, "3"), (low, "45")):
+        assert detail(room, spec).partition("number ")[2][:1] in places
+    ended(room, "one")
+    until(lambda: is_started(room, "high") or is_started(room, high.name), "one that is urgent starts first")
+    assert not any(is_started(room, name) for name in (normal.name, low.name, "low"))
+    for spec in (low, normal, high):
+        carry_out(room.driver.jobs, Change.DELETE, spec)
+
+
+def detail(room: QueueRoom, spec: JobSpec) -> str:
+    return room.driver.jobs.observe(spec).detail
+
+
+def is_started(room: QueueRoom, name: str) -> bool:
+    return not room.job(name)["spec"]["suspend"]
 
 
 def test_tasks_that_run_together_start_together(room: QueueRoom) -> None:

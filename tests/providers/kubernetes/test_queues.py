@@ -94,6 +94,22 @@ def test_without_rights_a_site_is_as_one_without_kueue() -> None:
     ensure.Ensure(api, spec)._queue()
 
 
+class Older(Closed):
+    """Its role is of a portal that made queues and no classes."""
+
+    def find(self, path: str) -> Object:
+        return {} if path.startswith(f"{queues.KUEUE}/namespaces/") else super().find(path)
+
+    def apply(self, path: str, body: Object) -> Object:
+        raise Unauthorized("the portal's credentials lack a right at the site")
+
+
+def test_without_the_right_to_classes_a_job_names_none() -> None:
+    """Kueue starts nothing that names a class which is not there."""
+    api = cast("Api", Older())
+    assert queues.labels_in(api, make_spec().external_name, "high") == {queues.LABEL: "gpuaas"}
+
+
 class Played:
     """As much of a site as the check looks at. judges: what becomes of a job's `suspend`, by whether it names a queue."""
 

@@ -32,6 +32,10 @@ class LabVolumes(driver.VolumeDriver):
     def extend_volume(self, volume, new_size):
         pass
 
+    def retype(self, context, volume, new_type, diff, host):
+        """All types are of this store: nothing is moved."""
+        return True
+
     def create_snapshot(self, snapshot):
         pass
 

@@ -25,6 +25,7 @@ from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.billing.invoice_shapes import Percent
 from gpuaas.api.v1.billing.invoices import OrganizationView, PartyView
+from gpuaas.api.v1.billing.rate_card_shapes import OF_TOKENS
 from gpuaas.api.v1.billing.rate_cards import flavor_named
 from gpuaas.api.views import ApiView, PlatformView
 from gpuaas.core import clock
@@ -91,12 +92,12 @@ class DiscountOutput(Output):
 
 
 class PriceSheetTierOutput(Output):
-    from_unit_hours = serializers.IntegerField()
+    from_unit_hours = serializers.IntegerField(help_text=OF_TOKENS)
     price = Money()
 
 
 class PriceSheetPriceOutput(Output):
-    price = Money(help_text="Per unit and hour, after the discount.")
+    price = Money(help_text="Per unit and hour, or per million tokens, after the discount.")
     tier_mode = serializers.CharField()
     tiers = PriceSheetTierOutput(many=True)
     increment_seconds = serializers.IntegerField()

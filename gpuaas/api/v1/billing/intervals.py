@@ -33,7 +33,7 @@ class CostFilterQuery(Input):
     gpu_type = Text(
         required=False,
         max_length=150,
-        help_text="Only this GPU type; `none` selects vCPU, memory and storage.",
+        help_text="Only this GPU type; `none` selects vCPU, memory, storage and tokens.",
     )
     member = Text(
         required=False, max_length=150, help_text="Only workspaces and clusters that this person requested."

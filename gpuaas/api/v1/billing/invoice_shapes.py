@@ -13,6 +13,7 @@ from billing.money import amount_of, price_of
 from billing.selectors.credits import Credit
 from billing.states import NOTE_KINDS, InvoiceKind
 from gpuaas.api.fields import Input, Instant, Money, Month, Output, PageQuery, Pick, Text, TextOrEmpty, Whole
+from gpuaas.api.v1.billing.rate_card_shapes import PER_HOUR
 
 
 class InMinor(Money):
@@ -125,8 +126,8 @@ class InvoiceLineOutput(Output):
     meter = serializers.CharField()
     price_class = serializers.CharField()
     status = serializers.CharField()
-    unit_price = UnitPrice(source="unit_price_micro", allow_null=True, help_text="Per unit and hour.")
-    unit_seconds = serializers.IntegerField()
+    unit_price = UnitPrice(source="unit_price_micro", allow_null=True, help_text=PER_HOUR)
+    unit_seconds = serializers.IntegerField(help_text="Of tokens, 3600 for each million.")
     amount = InMinor(source="amount_minor", allow_null=True, help_text="null: no price is set.")
     estimated = serializers.BooleanField()
     surplus = serializers.BooleanField()

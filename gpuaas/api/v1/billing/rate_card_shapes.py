@@ -23,7 +23,8 @@ from gpuaas.api.fields import (
 )
 from gpuaas.metering.models import Meter
 
-PER_HOUR = "Per unit and hour."
+OF_TOKENS = "Of tokens, millions."
+PER_HOUR = "Per unit and hour; of tokens, per million."
 
 
 class RateCardInput(Input):
@@ -59,7 +60,7 @@ class RateVersionOutput(Output):
 
 
 class RateTierOutput(Output):
-    from_unit_hours = serializers.IntegerField()
+    from_unit_hours = serializers.IntegerField(help_text=OF_TOKENS)
     price = Money()
 
 
@@ -68,7 +69,7 @@ class RateTermsOutput(Output):
         source="flavor.slug",
         default=None,
         allow_null=True,
-        help_text="null for vCPU, memory and storage, and for what `resource` names.",
+        help_text="null for vCPU, memory, storage and tokens, and for what `resource` names.",
     )
     resource = serializers.CharField(
         source="resource_name",
@@ -138,13 +139,13 @@ class RateDraftOutput(Output):
 
 
 class RateTierInput(Input):
-    from_unit_hours = Whole(min_value=1)
+    from_unit_hours = Whole(min_value=1, help_text=OF_TOKENS)
     price = Text(max_length=20)
 
 
 class PriceInput(Input):
     flavor = TextOrNull(
-        max_length=64, help_text="null for vCPU, memory and storage, and if `resource` is given."
+        max_length=64, help_text="null for vCPU, memory, storage and tokens, and if `resource` is given."
     )
     resource = TextOrEmpty(
         max_length=150,
@@ -152,13 +153,18 @@ class PriceInput(Input):
         "`storage:` and its short name, with the meter storage_held.",
     )
     meter = Pick(choices=Meter.choices)
-    price = Text(max_length=20, help_text="Per unit and hour: a decimal number in a string, such as 2.40.")
+    price = Text(
+        max_length=20,
+        help_text="Per unit and hour, or per million tokens: a decimal number in a string, such as 2.40.",
+    )
 
 
 class RateDraftLineInput(PriceInput):
-    increment_seconds = Whole(required=False, default=1, help_text="A session is charged in full increments.")
+    increment_seconds = Whole(
+        required=False, default=1, help_text="A session is charged in full increments; of tokens, 1."
+    )
     minimum_seconds = Whole(
-        required=False, default=0, help_text="A session is charged for at least this long."
+        required=False, default=0, help_text="A session is charged for at least this long; of tokens, 0."
     )
     surplus_percent = Whole(
         required=False,

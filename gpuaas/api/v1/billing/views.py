@@ -32,7 +32,7 @@ from gpuaas.api.fields import (
 )
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
-from gpuaas.api.v1.billing.rate_card_shapes import PriceInput
+from gpuaas.api.v1.billing.rate_card_shapes import PER_HOUR, PriceInput
 from gpuaas.api.v1.billing.rate_cards import flavor_named
 from gpuaas.api.views import PlatformView, ProjectView
 from gpuaas.core import clock
@@ -50,8 +50,8 @@ class LineOutput(Output):
     meter = serializers.ChoiceField(choices=Meter.choices)
     price_class = serializers.CharField()
     status = serializers.ChoiceField(choices=[status.value for status in LineStatus])
-    unit_price = Money(allow_null=True, help_text="Per unit and hour.")
-    unit_seconds = serializers.IntegerField()
+    unit_price = Money(allow_null=True, help_text=PER_HOUR)
+    unit_seconds = serializers.IntegerField(help_text="Of tokens, 3600 for each million.")
     amount = Money(allow_null=True, help_text="null: no price is set (quarantined).")
 
 

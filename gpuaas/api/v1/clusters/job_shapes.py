@@ -110,6 +110,9 @@ class ClusterJobOutput(Output):
     )
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
+    emptied_at = serializers.DateTimeField(
+        allow_null=True, help_text="Since when its script and log are not kept any more."
+    )
 
     @extend_schema_field(ClusterTransferOutput(many=True))
     def get_inputs(self, row: ClusterJob) -> list[dict[str, Any]]:

@@ -2,11 +2,13 @@
 
 import uuid
 
+from django.http import HttpResponse
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from gpuaas.api.idempotency import idempotent
+from gpuaas.api.parsers import StrictJSONParser, StrictYAMLParser
 from gpuaas.api.schema import operation
 from gpuaas.api.v1.clusters.job_shapes import (
     ClusterJobDetailOutput,
@@ -16,8 +18,10 @@ from gpuaas.api.v1.clusters.job_shapes import (
     ClusterJobQuery,
 )
 from gpuaas.api.v1.clusters.views import ClusterView
+from gpuaas.api.v1.yaml import RENDERERS, document_file
 from gpuaas.api.views import LONGEST_BODY
 from gpuaas.clusters import services
+from gpuaas.clusters.job_document import document_of
 from gpuaas.clusters.job_order import SCRIPT_MOST
 from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.models import ClusterJob
@@ -38,6 +42,7 @@ class ClusterJobViews(ClusterView):
 
 
 class ClusterJobsView(ClusterJobViews):
+    parser_classes = [StrictJSONParser, StrictYAMLParser]
     longest_body = (
         LONGEST_BODY + 12 * SCRIPT_MOST
     )  # a character is that long where it is escaped as two halves
@@ -67,7 +72,9 @@ class ClusterJobsView(ClusterJobViews):
     @idempotent
     def post(self, request: Request, project: str, cluster: uuid.UUID) -> Response:
         """The head of the cluster hands it to Slurm within a minute, as your own account there. 409 for a cluster whose head takes no
-        jobs, or does not let you in yet."""
+        jobs, or does not let you in yet.
+
+        The body may also be YAML, with the same fields; `…/jobs/{cluster_job}/file` gives any job as such a document."""
         found = self.held(self.changes)
         row = services.cluster_job_submit(actor=self.actor, cluster=found, given=self.input(ClusterJobInput))
         return self.taken(row)
@@ -78,6 +85,17 @@ class ClusterJobView(ClusterJobViews):
     def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
         """As the cluster last reported it, which it does twice a minute."""
         return Response(ClusterJobDetailOutput(self.job()).data)
+
+
+class ClusterJobFileView(ClusterJobViews):
+    renderer_classes = RENDERERS
+
+    @operation("cluster_job_file", "Get a job of a Slurm cluster as YAML", file="yaml")
+    def get(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> HttpResponse:
+        """What it was given, as a document that submits the same job again when it is sent as it is. What is as usual is left
+        out."""
+        found = self.job()
+        return document_file(found.name, document_of(found))
 
 
 class ClusterJobCancelView(ClusterJobViews):

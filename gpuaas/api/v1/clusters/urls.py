@@ -47,6 +47,7 @@ cluster_urls = [
         "cluster jobs",
         (f"{CLUSTER}/jobs", jobs.ClusterJobsView, "cluster-jobs"),
         (f"{CLUSTER}/jobs/<uuid:cluster_job>", jobs.ClusterJobView, "cluster-job"),
+        (f"{CLUSTER}/jobs/<uuid:cluster_job>/file", jobs.ClusterJobFileView, "cluster-job-file"),
         (f"{CLUSTER}/jobs/<uuid:cluster_job>/cancel", jobs.ClusterJobCancelView, "cluster-job-cancel"),
         (f"{CLUSTER}/jobs/<uuid:cluster_job>/retry", jobs.ClusterJobRetryView, "cluster-job-retry"),
         (f"{CLUSTER}/jobs/<uuid:cluster_job>/log", jobs.ClusterJobLogView, "cluster-job-log"),

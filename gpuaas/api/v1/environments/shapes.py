@@ -19,8 +19,9 @@ from gpuaas.api.fields import (
 )
 from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.api.v1.shapes import SUCCEEDED
+from gpuaas.core import clock
 from gpuaas.environments.definition import IDLE_MOST, WORKERS_MOST, definition_read
-from gpuaas.environments.models import Environment, EnvironmentKind
+from gpuaas.environments.models import Environment, EnvironmentKind, TokenDay
 from gpuaas.environments.selectors import address_of, hours_of, ssh_command_of, use_of
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.operations import StepState
@@ -145,10 +146,14 @@ class EnvironmentUseOutput(Output):
 
 
 class TokenDayOutput(Output):
-    day = serializers.DateField(help_text="Of UTC.")
+    day = serializers.DateField(help_text="Of `time_zone`.")
+    time_zone = serializers.SerializerMethodField(help_text="In which days and months of charges begin.")
     requests = serializers.IntegerField(help_text="That its server has finished.")
     tokens_in = serializers.IntegerField(help_text="Of prompts.")
     tokens_out = serializers.IntegerField(help_text="Generated.")
+
+    def get_time_zone(self, row: TokenDay) -> str:
+        return clock.billing_zone().key
 
 
 class EnvironmentOutput(Output):

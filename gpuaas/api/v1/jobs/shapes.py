@@ -234,6 +234,10 @@ class JobOutput(Output):
     created_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(source="ready_at", allow_null=True, help_text="When it first ran.")
     finished_at = serializers.DateTimeField(allow_null=True)
+    emptied_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="Since when its command, arguments, variables and log are not kept any more.",
+    )
     deleted_at = serializers.DateTimeField(allow_null=True)
     version = serializers.IntegerField()
 

@@ -1,10 +1,8 @@
 """Jobs of a project: submit, watch, cancel, run again, delete, and read the log."""
 
 import uuid
-from typing import Any
 
 from django.http import HttpResponse
-from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -26,6 +24,7 @@ from gpuaas.api.v1.jobs.shapes import (
     JobTaskOutput,
     state_of,
 )
+from gpuaas.api.v1.yaml import RENDERERS, document_file
 from gpuaas.jobs import services
 from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job
@@ -98,26 +97,15 @@ class JobDetailView(JobView):
         return self.changed(services.job_delete)
 
 
-class YamlRenderer(BaseRenderer):
-    """Only for content negotiation, as that of CSV."""
-
-    media_type = "application/yaml"
-    format = "yaml"
-
-    def render(self, data: Any, *args: Any, **kwargs: Any) -> bytes:
-        return JSONRenderer().render(data)
-
-
 class JobFileView(JobView):
-    renderer_classes = [YamlRenderer, JSONRenderer]
+    renderer_classes = RENDERERS
 
     @operation("job_file", "Get a job as YAML", file="yaml")
     def get(self, request: Request, project: str, job: uuid.UUID) -> HttpResponse:
         """What it was given, as a document that submits the same job again when it is sent as it is. What is as usual is left
         out."""
         found = self.held()
-        headers = {"Content-Disposition": f'attachment; filename="{found.name}.yaml"'}
-        return HttpResponse(document_of(found), content_type="application/yaml", headers=headers)
+        return document_file(found.name, document_of(found))
 
 
 class JobCancelView(JobView):

@@ -69,7 +69,9 @@ class UsageIntervalOutput(Output):
     )
     meter = serializers.ChoiceField(choices=Meter.choices)
     resource_name = serializers.CharField()
-    quantity = serializers.IntegerField(help_text="Devices, cores or GiB.")
+    quantity = serializers.IntegerField(
+        help_text="Devices, cores or GiB. Of the tokens of a day, which are one second at its beginning: 3600 for each million."
+    )
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True, help_text="null: still held.")
     ended_by = serializers.ChoiceField(choices=[*EndedBy.choices, ("", "still open")])
@@ -87,7 +89,7 @@ class UsageIntervalOutput(Output):
 class UsageSumOutput(Output):
     meter = serializers.ChoiceField(choices=Meter.choices)
     flavor = serializers.CharField(allow_null=True)
-    unit_seconds = serializers.IntegerField()
+    unit_seconds = serializers.IntegerField(help_text="Of tokens, 3600 for each million.")
     surplus_unit_seconds = serializers.IntegerField(
         help_text="The part that was held beyond what was bought."
     )

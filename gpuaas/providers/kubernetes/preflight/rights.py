@@ -43,6 +43,7 @@ RIGHTS = (
     Right(QUEUES, "clusterqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
     Right(QUEUES, "localqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
     Right(QUEUES, "resourceflavors", "get create patch delete", served=f"{QUEUES}/v1beta2"),
+    Right(QUEUES, "workloadpriorityclasses", "get create patch", served=f"{QUEUES}/v1beta2"),
     Right(QUEUES, "workloads", "list patch", served=f"{QUEUES}/v1beta2"),
     # environments
     Right("", "services", "create patch delete"),

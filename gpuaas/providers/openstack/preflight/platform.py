@@ -1,8 +1,9 @@
 """Checks of what machines need besides GPUs: images, an external network, volumes."""
 
 from gpuaas.providers.base import Check
+from gpuaas.providers.openstack import volume_types
 from gpuaas.providers.openstack.client import Cloud
-from gpuaas.providers.verdicts import Kind
+from gpuaas.providers.verdicts import Kind, some
 
 IMAGES = Kind("Images")
 NETWORK = Kind("ExternalNetwork", blocking=True)
@@ -50,4 +51,13 @@ def volumes(cloud: Cloud) -> Check:
             "Deploy Cinder, or sell flavors with enough disk.",
         )
     cloud.get("volume", "/volumes", limit=1)
-    return VOLUMES.good("There", "The volume service answers.")
+    types, default = volume_types.all_types(cloud), volume_types.default_type(cloud)
+    there = some(sorted(row["name"] for row in types))
+    if not default:
+        return VOLUMES.bad(
+            "NoDefaultType",
+            f"A volume for which nobody names a type fails: the default type of the cloud is none of {there}.",
+            "Set [DEFAULT] default_volume_type in cinder.conf to one of them, and choose on the site's Storage page which one plain "
+            "storage is taken from.",
+        )
+    return VOLUMES.good("There", f"The volume service answers. Types: {there}; {default} is the default.")
