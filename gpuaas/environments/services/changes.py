@@ -117,8 +117,21 @@ def _placed(
         message = f"the workspace already has an environment called {row.name}"
         with wrong:
             raise Conflict(message, detail={"field": "name"}, fields={"name": [message]})
+    if workspace.is_spot:
+        with wrong:
+            _lent_require(row)
     _fit(room, row, wrong)
     return row, wrong
+
+
+def _lent_require(row: Environment) -> None:
+    """Each pod of its own: what asks for no GPU is neither counted nor charged, and no buyer's pod preempts it."""
+    found = definition_read(row.made_of.document).workers
+    if found is not None and row.workers and not row.worker_gpus:
+        message = "this workspace borrows its GPUs, so each worker needs one"
+        if "gpus" not in found.open:
+            raise Invalid.field("workers", f"{message}, and those of this kind have none: ask for no workers")
+        raise Invalid.field("worker_gpus", f"{message}: ask for at least one")
 
 
 def _fit(room: Room, row: Environment, wrong: Mistakes) -> None:

@@ -38,7 +38,7 @@ def place_judge(
     room = room_of(workspace=workspace)
     with wrong:
         row.pool = room.pool_of(gpu) if row.has_gpus else None
-        if workspace.is_spot and not row.has_gpus:  # of what is lent only GPUs are counted and charged
+        if workspace.is_spot and not row.gpus:  # of what is lent only GPUs are counted and charged
             raise Invalid.field("gpus", "this workspace borrows its GPUs: ask for at least one")
     return room
 
