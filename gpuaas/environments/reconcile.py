@@ -113,14 +113,12 @@ def _look(visit: Visit) -> bool:
     if not seen.exists and visit.row.workspace.is_spot:
         _give_back(visit, seen)
         return True
-    remedy = "Read its log, or restart it."
+    remedy, refused = "Read its log, or restart it.", ""
     if not (seen.exists and seen.whole):
         gone = "a worker of it was gone" if seen.exists else "nothing of it ran"
         detail, refused = _started(visit, f"{gone}, so it is started again")
-        if refused is not None:
-            remedy = str(refused.detail.get("next", REFUSED))
         seen = visit.driver.observe(visit.spec)
-        if seen.ready and refused is None:
+        if seen.ready and not refused:
             detail = seen.detail
     with RECORD.guarded(visit) as row:
         facts = {
@@ -131,7 +129,7 @@ def _look(visit: Visit) -> bool:
         news = row.observed != facts
         row.observed = facts
         row.save(update_fields=["observed"])
-        running = _running(seen, detail, remedy)
+        running = _running(seen, detail, refused or remedy)
         news = conditions_write(row, visits.reachable(), running, drop=(visits.PROGRESSING,)) or news
         claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
         if news:
@@ -139,18 +137,21 @@ def _look(visit: Visit) -> bool:
     return False
 
 
-def _started(visit: Visit, detail: str) -> tuple[str, GpuaasError | None]:
-    """Again, for what `detail` says: in words, and what the site answered if it refused."""
+def _started(visit: Visit, detail: str) -> tuple[str, str]:
+    """Again, for what `detail` says: in words, and what helps where the site refused any of it."""
+    refused = ""
     try:
         for step in visit.driver.steps(Change.CREATE, visit.spec):
             outcome = visit.perform(Change.CREATE, step.key)
+            refused = refused or outcome.refused
             if not outcome.done:
-                return f"{detail}: {outcome.detail}" if outcome.detail else detail, None
+                words = refused or outcome.detail
+                return f"{detail}: {words}" if words else detail, REFUSED if refused else ""
     except (Unavailable, Unauthorized):
         raise
     except GpuaasError as error:
-        return f"{detail}: {error.message}", error
-    return detail, None
+        return f"{detail}: {error.message}", str(error.detail.get("next", REFUSED))
+    return (f"{detail}: {refused}", REFUSED) if refused else (detail, "")
 
 
 def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:

@@ -157,13 +157,21 @@ def test_its_workers_start_count_and_end_with_it(rig: Rig, ready: WorkspaceSpec)
     assert (used(rig, ready), rig.home(spec)) == (0, "")
 
 
-def test_a_worker_that_does_not_fit_is_refused(rig: Rig, ready: WorkspaceSpec) -> None:
-    spec = with_workers(rig, ready, 3)
+def test_a_worker_that_does_not_fit_is_left_out_until_it_does(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "train", gpus=1)
+    spec = with_workers(rig, ready, 2)
     carry_out(site_of(rig), Change.CREATE, spec, before="start")
-    with pytest.raises(QuotaRefused, match="quota"):
-        site_of(rig).perform(Change.CREATE, spec, "start")
+    outcome = site_of(rig).perform(Change.CREATE, spec, "start")
+    assert (outcome.done, "quota" in outcome.refused) == (True, True)
+    until(lambda: site_of(rig).observe(spec).workers == 1, "the other one runs")
+    seen = site_of(rig).observe(spec)
+    assert (seen.exists, seen.whole) == (True, False)
+    rig.stop(ready, "train")
+    until(lambda: not site_of(rig).perform(Change.CREATE, spec, "start").refused, "it fits")
+    until(lambda: site_of(rig).observe(spec).workers == 2, "both run")
+    assert site_of(rig).observe(spec).whole
     carry_out(site_of(rig), Change.SUSPEND, spec)
-    until(lambda: used(rig, ready) == 0, "what did fit is gone, too")
+    until(lambda: used(rig, ready) == 0, "it takes no GPU")
 
 
 def test_an_unknown_step_of_an_environment_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:

@@ -270,6 +270,25 @@ def test_a_worker_that_is_gone_comes_back_beside_the_main_pod(as_alice: Actor, w
     assert SandboxPod.objects.get(name=row.external_name).uid == main
 
 
+def test_a_worker_without_room_does_not_fail_a_start(as_alice: Actor, workspace: Workspace) -> None:
+    """Pods of members, which no order counts, may have the room."""
+    pod_create(workspace.site_id, workspace.external_name, "train", 2)
+    row = run_now(made(as_alice, workspace, worker_gpus=2))
+    said = row.conditions["Running"]
+    assert (said["status"], row.observed["workers"]) == ("True", 1)
+    assert "exceeded quota" in said["message"]
+    assert "exceeded quota" in row.operations.get().steps.get(key="start").detail
+    pod_delete(workspace.site_id, workspace.external_name, "train")
+    row = run_now(run_now(row))
+    assert (row.conditions["Running"]["message"], row.observed["workers"]) == ("it answers", 2)
+
+
+def test_a_main_pod_without_room_fails_it(as_alice: Actor, workspace: Workspace) -> None:
+    pod_create(workspace.site_id, workspace.external_name, "train", 4)
+    row = settle(order(as_alice, workspace, gpus=1))
+    assert (row.state, "exceeded quota" in row.failure, pods(workspace)) == ("failed", True, ["train"])
+
+
 def test_it_is_ready_as_its_main_pod_is(as_alice: Actor, workspace: Workspace) -> None:
     row = made(as_alice, workspace)
     lost = SandboxPod.objects.get(name=f"{row.external_name}-w2")

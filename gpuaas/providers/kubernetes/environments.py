@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import (
     Address,
     Carry,
@@ -135,21 +135,28 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
         return DONE
 
     def _start(self, spec: EnvironmentSpec) -> StepOutcome:
+        """The main pod or nothing; workers as far as there is room, and those that are left out at another start."""
+        queue = queues.labels_in(self._api, spec.workspace.external_name)
         there = {each["metadata"]["name"]: each for each in workers.find(self._api, spec)}
-        wanted = {spec.name: partial(pod_of, spec)}
-        wanted |= {each.name: partial(workers.pod_of, each) for each in spec.of_workers().values()}
-        kept = [
-            self._started(spec, there.get(name) if name != spec.name else self._pod(spec), make)
-            for name, make in wanted.items()
-        ]
-        return DONE if all(kept) else StepOutcome(done=False, detail="the previous one is still ending")
+        main = pod_of(spec, chooses_users=self._chooses_users)
+        kept, refused = [self._started(spec, self._pod(spec), main, queue)], ""
+        for each in spec.of_workers().values():
+            made = workers.pod_of(each, chooses_users=self._chooses_users)
+            try:
+                kept.append(self._started(spec, there.get(each.name), made, queue))
+            except QuotaRefused as error:
+                refused = refused or error.message
+        if not all(kept):
+            return StepOutcome(done=False, detail="the previous one is still ending")
+        return StepOutcome(done=True, detail=refused, refused=refused)
 
-    def _started(self, spec: EnvironmentSpec, pod: Object | None, make: Callable[..., Object]) -> bool:
+    def _started(
+        self, spec: EnvironmentSpec, pod: Object | None, made: Object, queue: Mapping[str, str]
+    ) -> bool:
         """One pod, unless it is there; False while one that has ended still is."""
         if pod is None:
-            body = make(chooses_users=self._chooses_users)
-            body["metadata"]["labels"] |= queues.labels_in(self._api, spec.workspace.external_name)
-            inside.create(self._api, _path(spec, "pods"), body)
+            made["metadata"]["labels"] |= queue
+            inside.create(self._api, _path(spec, "pods"), made)
             return True
         finished = (pod.get("status") or {}).get("phase") in demand.FINISHED
         if not finished and "deletionTimestamp" not in pod["metadata"]:

@@ -8,7 +8,7 @@ from functools import partial
 from django.db.models import QuerySet
 
 from gpuaas.core import clock
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import NotFound, QuotaRefused
 from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
     Carry,
@@ -146,17 +146,25 @@ def _home(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> S
 
 
 def _start(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
-    parts = (spec, *spec.of_workers().values())
-    there = {pod.name: pod for pod in _pods(room, spec)}
+    """The main pod or nothing; workers as far as there is room."""
+    there, refused = {pod.name: pod for pod in _pods(room, spec)}, ""
     if any(pod.gone_at is not None for pod in there.values()):
         return StepOutcome(done=False, detail="the previous one is still ending")
-    for each in parts:
-        if each.name not in there:
-            made = SandboxPod(name=each.name, gpus=each.gpus, vcpus=each.vcpus, memory_gib=each.memory_gib)
-            made.resource_name = each.resource_name if each.gpus else ""
-            pod_admit(site, room, made)
+    if spec.name not in there:
+        pod_admit(site, room, _made(spec))
+    for each in spec.of_workers().values():
+        try:
+            if each.name not in there:
+                pod_admit(site, room, _made(each))
+        except QuotaRefused as error:
+            refused = refused or error.message
     advance(site, now=clock.now())
-    return DONE
+    return StepOutcome(done=True, detail=refused, refused=refused)
+
+
+def _made(spec: EnvironmentSpec) -> SandboxPod:
+    sizes = {"gpus": spec.gpus, "vcpus": spec.vcpus, "memory_gib": spec.memory_gib}
+    return SandboxPod(name=spec.name, resource_name=spec.resource_name if spec.gpus else "", **sizes)
 
 
 def _ready(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
