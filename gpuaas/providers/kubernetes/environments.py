@@ -85,7 +85,7 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
             raise NotFound("it has no port")
         if not self.connection.options.get("environments_direct"):
             return self.reach_inside(spec, spec.port)
-        # of the pod, not of its service, whose address members can give back, and another tenant's service may get
+        # of the pod, not of its service, whose address another tenant's service may get once this one is gone
         pod = self._api.get(f"{_path(spec, 'pods')}/{spec.name}")
         host = str((pod.get("status") or {}).get("podIP") or "")
         if not host or not is_ready(pod) or pod["spec"].get("hostNetwork") or is_refused(host):

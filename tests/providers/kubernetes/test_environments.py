@@ -244,7 +244,15 @@ def test_workers_are_restricted_and_no_member_makes_or_takes_one(room: Room) -> 
     mine["spec"] = {"containers": [{"name": "main", "image": "notebook:1"}]}
     with pytest.raises(Permanent, match="belong to the portal"):
         room.tenant.create(room.path("pods"), mine)
-    assert room.admin.find(service) is not None
+    changed: Object = {"spec": {"selector": {"mine": "yes"}}}
+    for unwanted in (lambda: room.tenant.merge(service, changed), lambda: room.tenant.delete(service)):
+        with pytest.raises(Permanent, match="belongs to the portal"):
+            unwanted()
+    named = {"name": "mine", "labels": {"app": "mine"}}
+    room.tenant.create(room.path("services"), {"metadata": named, "spec": {"ports": [{"port": 80}]}})
+    assert room.tenant.merge(f"{room.path('services')}/mine", changed)["spec"]["selector"] == {"mine": "yes"}
+    assert room.tenant.delete(f"{room.path('services')}/mine")
+    assert room.admin.get(service)["spec"]["selector"] == workers.labels_of_main(spec)
     # a member may end one: it comes back
     room.tenant.delete(pod, gracePeriodSeconds="0")
     until(lambda: room.admin.find(pod) is None, "the worker is gone")
