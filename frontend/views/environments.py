@@ -173,7 +173,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
         "urls": shown.urls_of(row),
         "clone_form": CloneForm(initial={"name": f"{row.name}-2"[:40]}, auto_id="clone_%s"),
         "keep_form": KeepForm(auto_id="keep_%s"),
-        "log_form": LogForm(workers=row.workers, initial={"worker": page.log.worker if page.log else 0}),
+        "log_form": LogForm(workers=row.workers, initial={"worker": page.log.asked if page.log else 0}),
         "idle_form": IdleForm(initial={"idle_hours": row.idle_hours}, definition=definition_of(row)),
         "delete_title": f"Delete {row.name}?",
         "crumbs": trail(here, Crumb(row.name)),

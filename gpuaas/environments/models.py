@@ -156,13 +156,14 @@ class EnvironmentStep(StepRow):
 
 
 class EnvironmentLog(Claimable):
-    """The last lines of an environment, as they were at taken_at; due while somebody asks for them. worker: of which one, 0 = of
-    the main pod. failure: why there are none."""
+    """The last lines of an environment, as they were at taken_at; due while somebody asks for them. worker: of which one they are,
+    0 = of the main pod; asked: whose were asked for last. failure: why there are none."""
 
     environment = models.OneToOneField(
         Environment, on_delete=models.CASCADE, primary_key=True, related_name="log"
     )
     worker = models.PositiveIntegerField(default=0, db_default=0)
+    asked = models.PositiveIntegerField(default=0, db_default=0)
     text = models.TextField(blank=True)
     taken_at = models.DateTimeField(null=True, blank=True)
     failure = models.CharField(max_length=500, blank=True)

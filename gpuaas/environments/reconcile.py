@@ -212,7 +212,7 @@ def _log_take(log: EnvironmentLog) -> bool:
     found = ENVIRONMENTS.at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")
-    text = storable(found.log(spec_of(row), lines=LINES, worker=log.worker))
+    text = storable(found.log(spec_of(row), lines=LINES, worker=log.asked))
     _log_write(log, text=text, failure="")
     return True
 
@@ -222,6 +222,5 @@ def _log_failed(log: EnvironmentLog, error: GpuaasError) -> None:
 
 
 def _log_write(log: EnvironmentLog, **changes: Any) -> None:
-    asked = {"worker": log.worker}  # somebody may have asked for another one's by now
-    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), **asked, **changes)
+    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), worker=log.asked, **changes)
     ENVIRONMENT.announce(log.environment)

@@ -74,7 +74,8 @@ def test_workers(alices: Caller, workspace: Workspace) -> None:
     names = ("workers", "worker_gpus", "worker_vcpus", "worker_memory_gib", "workers_running", "gpu")
     assert [found[name] for name in names] == [2, 1, 4, 16, 2, "h100-sxm-80gb"]
     assert alices.post(f"{place}/log", {"worker": 3}).status == 400
-    assert alices.post(f"{place}/log", {"worker": 2}).json["worker"] == 2
+    log = alices.post(f"{place}/log", {"worker": 2}).json
+    assert (log["worker"], log["asked"], log["fetching"]) == (0, 2, True)
 
 
 def test_use_of_it(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
@@ -124,7 +125,7 @@ def test_polling_shows_that_it_is_about_to_be_stopped(
 def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
     row = ready(as_alice, workspace)
     address = f"{HERE}/{row.pk}/log"
-    nothing = {"text": "", "worker": 0, "failure": "", "taken_at": None, "fetching": False}
+    nothing = {"text": "", "worker": 0, "asked": 0, "failure": "", "taken_at": None, "fetching": False}
     assert alices.get(address).json == nothing
     assert alices.post(address, {}).json["fetching"] is True
     log_fetch(row.pk)

@@ -25,6 +25,7 @@ from gpuaas.environments.spec import spec_of
 from gpuaas.gpustats.models import GpuSample
 from gpuaas.gpustats.selectors import environment_use
 from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete, pod_evict
 from gpuaas.workspaces.models import Workspace
@@ -333,3 +334,27 @@ def test_the_log_of_one_worker(as_alice: Actor, workspace: Workspace) -> None:
     for wrong in (3, -1, True):
         with pytest.raises(Invalid, match="it has 2 workers"):
             environment_log_ask(actor=as_alice, environment=row, worker=wrong)
+
+
+def test_a_text_keeps_the_number_of_its_worker(
+    as_alice: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody asks for another one's while the site answers: that is fetched next."""
+    row = made(as_alice, workspace)
+    environment_log_ask(actor=as_alice, environment=row, worker=1)
+    answer = SandboxEnvironments.log
+
+    def slowly(*args: Any, **about: Any) -> str:
+        environment_log_ask(actor=as_alice, environment=row, worker=2)
+        found = EnvironmentLog.objects.get()
+        assert (found.worker, found.asked, found.text) == (0, 2, "")
+        return answer(*args, **about)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SandboxEnvironments, "log", slowly)
+        log_fetch(row.pk)
+    found = EnvironmentLog.objects.get()
+    assert (found.worker, found.asked, found.due_at is not None) == (1, 2, True)
+    log_fetch(row.pk)
+    found.refresh_from_db()
+    assert (found.worker, found.asked, found.due_at) == (2, 2, None)

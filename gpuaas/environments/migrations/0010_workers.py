@@ -32,6 +32,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='environmentlog',
+            name='asked',
+            field=models.PositiveIntegerField(db_default=0, default=0),
+        ),
+        migrations.AddField(
+            model_name='environmentlog',
             name='worker',
             field=models.PositiveIntegerField(db_default=0, default=0),
         ),

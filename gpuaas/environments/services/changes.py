@@ -261,7 +261,7 @@ def environment_log_ask(*, actor: Actor, environment: Environment, worker: int =
     ENVIRONMENT.require(row, Verb.ENTER)
     if type(worker) is not int or not 0 <= worker <= row.workers:
         raise Invalid.field("worker", f"it has {workers_words(row.workers)}; 0 is the main pod")
-    asked = {"due_at": clock.now(), "attempts": 0, "worker": worker}
+    asked = {"due_at": clock.now(), "attempts": 0, "asked": worker}
     EnvironmentLog.objects.update_or_create(environment=row, defaults=asked)
     poke(LOG_TASK, str(row.pk))
 

@@ -70,3 +70,8 @@ def test_its_page_says_what_workers_it_has_and_fetches_the_log_of_one(
     assert alice_at.post(at("environment_log", project, cluster.pk), {"worker": "2"}).status_code == 302
     log_fetch(cluster.pk)
     assert "the last 200 lines of worker 2" in words(alice_at.get(at("environment", project, cluster.pk)))
+    alice_at.post(at("environment_log", project, cluster.pk), {"worker": "1"})
+    page = alice_at.get(at("environment", project, cluster.pk))
+    assert "the last 200 lines of worker 2" in words(page)
+    assert "The portal is fetching the log of worker 1." in words(page)
+    assert page.context["log_form"]["worker"].value() == 1

@@ -247,7 +247,8 @@ class EnvironmentOperationOutput(Output):
 
 class EnvironmentLogOutput(Output):
     text = serializers.CharField(allow_blank=True, help_text="The last 200 lines.")
-    worker = serializers.IntegerField(help_text="Of which worker; 0: of the main pod.")
+    worker = serializers.IntegerField(help_text="Of which worker the text is; 0: of the main pod.")
+    asked = serializers.IntegerField(help_text="Whose was asked for last, in the same numbers.")
     failure = serializers.CharField(allow_blank=True, help_text="Why there are none.")
     taken_at = serializers.DateTimeField(allow_null=True)
     fetching = serializers.SerializerMethodField(help_text="Whether the portal is asking the site for it.")
