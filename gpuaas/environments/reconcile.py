@@ -131,7 +131,7 @@ def _look(visit: Visit) -> bool:
         row.save(update_fields=["observed"])
         running = _running(seen, detail, refused or remedy)
         news = conditions_write(row, visits.reachable(), running, drop=(visits.PROGRESSING,)) or news
-        claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
+        claims.release(row, due_at=_next_look(row, seen, refused=bool(refused)), attempts=0)
         if news:
             ENVIRONMENT.announce(row)
     return False
@@ -175,11 +175,13 @@ def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:
         ENVIRONMENT.announce(row)
 
 
-def _next_look(row: Environment, *, ready: bool) -> datetime:
-    """The longer it does not answer, the rarer."""
-    if ready:
-        return clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
-    return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
+def _next_look(row: Environment, seen: ObservedEnvironment, *, refused: bool) -> datetime:
+    """The longer it does not answer, the rarer. refused: what is missing of it, which the site does not take sooner."""
+    if not seen.ready:
+        return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
+    if not (seen.whole or refused):
+        return visits.soon()
+    return clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
 
 
 def _running(seen: ObservedEnvironment, detail: str, remedy: str) -> dict[str, Any]:

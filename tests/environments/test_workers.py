@@ -300,6 +300,23 @@ def test_it_is_ready_as_its_main_pod_is(as_alice: Actor, workspace: Workspace) -
     assert (row.state, row.conditions["Running"]["message"]) == ("ready", "it answers; 1 of 2 workers runs")
 
 
+def test_one_that_is_still_ending_is_looked_at_soon(as_alice: Actor, workspace: Workspace) -> None:
+    row = run_now(made(as_alice, workspace, worker_gpus=2))
+    assert row.due_at is not None
+    assert row.due_at > now() + timedelta(seconds=40)
+    lost = SandboxPod.objects.filter(name=f"{row.external_name}-w2")
+    lost.update(gone_at=now() + timedelta(seconds=30))
+    row = run_now(row)
+    assert row.due_at is not None
+    assert row.due_at < now() + timedelta(seconds=5)
+    lost.update(gone_at=now())
+    pod_create(workspace.site_id, workspace.external_name, "train", 2)
+    row = run_now(row)
+    assert "exceeded quota" in row.conditions["Running"]["message"]
+    assert row.due_at is not None
+    assert row.due_at > now() + timedelta(seconds=40)
+
+
 def test_gpus_of_workers_at_work_are_use(as_alice: Actor, workspace: Workspace) -> None:
     row, moment = made(as_alice, workspace, worker_gpus=1), now()
     about = {"site": row.site, "workspace": workspace, "project": row.project, "node": "n", "seconds": 60}
