@@ -230,8 +230,12 @@ def test_all_of_it_starts_stops_and_ends_together(as_alice: Actor, workspace: Wo
 
 
 def test_none_is_a_number_too(as_alice: Actor, workspace: Workspace) -> None:
-    row = made(as_alice, workspace, workers=0)
+    row = made(as_alice, workspace, workers=0, worker_gpus=64)
     assert pods(workspace) == [row.external_name]
+    assert (row.of_worker, row.pool) == ({"gpus": 0, "vcpus": 0, "memory_gib": 0}, None)
+    with pytest.raises(Invalid) as refused:
+        order(as_alice, workspace, "second", workers=0, worker_gpus=65)
+    assert list(refused.value.fields) == ["worker_gpus"]
 
 
 def test_a_clone_has_as_many_of_the_same_size(as_alice: Actor, workspace: Workspace) -> None:

@@ -103,7 +103,8 @@ def _workers_judge(
         row.workers = found.count_require(asked.get("workers"))
     for size in row.of_worker:
         with wrong:
-            setattr(row, f"worker_{size}", found.size_require(size, asked.get(f"worker_{size}")))
+            judged = found.size_require(size, asked.get(f"worker_{size}"))
+            setattr(row, f"worker_{size}", judged if row.workers else 0)
 
 
 def _placed(
