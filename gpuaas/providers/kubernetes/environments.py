@@ -128,9 +128,7 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def _way(self, spec: EnvironmentSpec) -> StepOutcome:
         for policy in (policy_of(spec), *workers.policies_of(spec)):
             self._api.apply(_path(spec, "networkpolicies", NETWORK), policy)
-        if spec.port is not None:
-            self._api.apply(_path(spec, "services"), service_of(spec))
-        for service in workers.services_of(spec):
+        for service in (*([service_of(spec)] if spec.port is not None else ()), *workers.services_of(spec)):
             inside.apply(self._api, _path(spec, "services"), service)
         return DONE
 

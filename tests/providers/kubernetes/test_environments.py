@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpuaas.core.errors import Permanent
+from gpuaas.core.errors import Permanent, QuotaRefused
 from gpuaas.providers.base import Change, EnvironmentSpec, WorkerSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import manifests, names
 from gpuaas.providers.kubeapi.client import Object
@@ -264,6 +264,19 @@ def test_workers_are_restricted_and_no_member_makes_or_takes_one(room: Room) -> 
     policies = room.path("networkpolicies", "/apis/networking.k8s.io/v1")
     for path in (pod, service, f"{policies}/{spec.name}-workers", f"{policies}/{spec.name}"):
         assert room.admin.find(path) is None
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("spec", [SPEC, replace(CLUSTER, port=None)])
+def test_a_service_over_the_quota_is_refused_in_our_words(room: Room, spec: EnvironmentSpec) -> None:
+    quotas = room.path("resourcequotas")
+    room.admin.create(quotas, {"metadata": {"name": "few"}, "spec": {"hard": {"services": "0"}}})
+    until(lambda: "hard" in (room.admin.get(f"{quotas}/few").get("status") or {}), "the quota counts")
+    try:
+        with pytest.raises(QuotaRefused, match="asked services=1"):
+            room.driver.environments.perform(Change.CREATE, replace(spec, workspace=room.ref), "network")
+    finally:
+        room.admin.delete(f"{quotas}/few")
 
 
 @pytest.mark.lab
