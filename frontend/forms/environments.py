@@ -146,8 +146,8 @@ def workers_fields(definition: Definition) -> dict[str, forms.Field]:
     about += f" Each has {', '.join(fixed)}." if fixed else ""
     fields = {"workers": whole("Workers", 0, found.most, initial=found.count, help_text=about)}
     for name in found.open:
-        least, label = 0 if name == "gpus" else 1, f"{LABELS[name]}, of each worker"
-        fields[f"worker_{name}"] = whole(label, least, MOST[name], initial=found.sizes[name])
+        label = f"{LABELS[name]}, of each worker"
+        fields[f"worker_{name}"] = whole(label, found.least(name), MOST[name], initial=found.sizes[name])
     return fields
 
 

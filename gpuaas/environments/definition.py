@@ -133,6 +133,13 @@ WORKERS = schema_compile(
                 name: {key: each for key, each in _number(name, 0).items() if key != "default"}
                 for name in WORKER_USUAL
             },
+            "memory_gib_least": {
+                "type": "integer",
+                "title": "Least memory in GiB that an order may choose",
+                "minimum": 1,
+                "maximum": MOST["memory_gib"],
+                "default": 1,
+            },
         },
     }
 )
@@ -141,7 +148,7 @@ WORKERS = schema_compile(
 @dataclass(frozen=True)
 class Workers:
     """Pods that work for the main one. count: of an order that says nothing else. image: "" = that of the main one. sizes: of
-    one of them; open: those that an order may choose."""
+    one of them; open: those that an order may choose. memory_gib_least: of these, below which it does not work."""
 
     most: int
     count: int
@@ -150,6 +157,11 @@ class Workers:
     arguments: tuple[str, ...]
     sizes: Mapping[str, int]
     open: tuple[str, ...]
+    memory_gib_least: int = 1
+
+    def least(self, name: str) -> int:
+        """Of a size of one worker, by its name."""
+        return {"gpus": 0, "memory_gib": self.memory_gib_least}.get(name, 1)
 
     def count_require(self, count: int | None) -> int:
         """Of a tenant's choice; None leaves it at the kind's. Raises Invalid at `workers`."""
@@ -169,9 +181,12 @@ class Workers:
         if name not in self.open:
             raise Invalid.field(field, f"each worker of this kind has {fixed:,}")
         try:
-            return size_check(name, size)
+            checked = size_check(name, size)
         except Invalid as error:
             raise Invalid.field(field, error.fields[name][0]) from error
+        if checked < self.least(name):
+            raise Invalid.field(field, f"each worker of this kind needs at least {self.least(name):,} GiB")
+        return checked
 
 
 @dataclass(frozen=True)
@@ -270,14 +285,19 @@ def _workers_read(given: Any) -> Workers:
     count = checked.get("count", min(1, checked["most"]))
     if count > checked["most"]:
         raise Unfit("workers.count", f"no more than {checked['most']}, the most that there may be")
+    least = checked["memory_gib_least"]
+    if checked.get("memory_gib", least) < least:
+        raise Unfit("workers.memory_gib", f"no less than {least}, the least that an order may choose")
+    usual = {**WORKER_USUAL, "memory_gib": max(WORKER_USUAL["memory_gib"], least)}
     return Workers(
         most=checked["most"],
         count=count,
         image=checked.get("image", ""),
         command=tuple(checked.get("command", ())),
         arguments=tuple(checked.get("arguments", ())),
-        sizes={name: checked.get(name, usual) for name, usual in WORKER_USUAL.items()},
+        sizes={name: checked.get(name, size) for name, size in usual.items()},
         open=tuple(name for name in WORKER_USUAL if name not in checked),
+        memory_gib_least=least,
     )
 
 

@@ -127,7 +127,13 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
             "vcpus": 2,
             "memory_gib": 8,
             "home_gib": 20,
-            "workers": {"most": 32, "count": 2, "command": ["/bin/sh", "-c", SPARK_WORKER]},
+            "workers": {
+                "most": 32,
+                "count": 2,
+                "command": ["/bin/sh", "-c", SPARK_WORKER],
+                # two Javas are in each, and Python
+                "memory_gib_least": 2,
+            },
         },
     ),
     "vllm": (

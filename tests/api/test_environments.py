@@ -59,7 +59,8 @@ def test_workers(alices: Caller, workspace: Workspace) -> None:
     kind("cluster", gpus=0, workers={"most": 4, "count": 2, "vcpus": 4})
     (offered,) = alices.get("/api/v1/projects/weather-lm/environment-kinds").json["results"]
     sizes = {"gpus": 0, "vcpus": 4, "memory_gib": 8}
-    assert offered["workers"] == {"most": 4, "count": 2, "sizes": sizes, "open": ["gpus", "memory_gib"]}
+    expected = {"most": 4, "count": 2, "sizes": sizes, "open": ["gpus", "memory_gib"], "memory_gib_least": 1}
+    assert offered["workers"] == expected
     asked = {"workspace": str(workspace.pk), "kind": "cluster", "name": "lab"}
     for wrong, status in (({"workers": 5}, 400), ({"worker_vcpus": 2}, 400), ({"worker_gpus": 3}, 409)):
         refused = alices.post(HERE, {**asked, **wrong})

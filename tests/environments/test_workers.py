@@ -84,6 +84,10 @@ def test_sizes_that_the_document_leaves_out_are_open() -> None:
         ({"workers": {"most": 2, "count": 3}}, "workers.count: no more than 2"),
         ({"workers": {"most": 2, "image": "not an image"}}, "workers.image"),
         ({"workers": {"most": 2, "home": "/x"}}, "home"),
+        (
+            {"workers": {"most": 2, "memory_gib": 3, "memory_gib_least": 4}},
+            "workers.memory_gib: no less than 4",
+        ),
         ({"variables": ["MAIN=x"]}, "MAIN comes from the portal"),
         (
             {"parameters": {"type": "object", "properties": {"workers": {"type": "string"}}}},
@@ -121,6 +125,17 @@ def test_spark_is_shipped_and_its_workers_are_open() -> None:
     found = definition_read(SHIPPED["spark"][2]).workers
     assert found is not None
     assert found.open == ("gpus", "vcpus", "memory_gib")
+    assert found.size_require("memory_gib", 2) == 2
+    with pytest.raises(Invalid, match="at least 2 GiB") as refused:
+        found.size_require("memory_gib", 1)
+    assert list(refused.value.fields) == ["worker_memory_gib"]
+
+
+def test_the_least_memory_is_what_an_order_gets_if_it_is_more_than_the_usual() -> None:
+    found = definition_read({**CLUSTER, "workers": {"most": 2, "memory_gib_least": 12}}).workers
+    assert found is not None
+    assert (found.sizes["memory_gib"], found.least("memory_gib"), found.least("gpus")) == (12, 12, 0)
+    assert found.size_require("memory_gib", None) == 12
 
 
 # -- what an order takes -------------------------------------------------------------------------------------------

@@ -266,6 +266,7 @@ class EnvironmentKindWorkersOutput(Output):
     open = serializers.ListField(
         child=serializers.CharField(), help_text="Of these, what an order may choose."
     )
+    memory_gib_least = serializers.IntegerField(help_text="Of their memory, the least that it may choose.")
 
 
 class EnvironmentKindOutput(Output):
