@@ -148,7 +148,8 @@ class Environments(Provisioner[EnvironmentSpec]):
     ends what runs before it starts it anew, and DELETE, after which neither it nor its home exists.
 
     Everything counts against the quota of the workspace, and is under the same guards as what its members make. Nothing of
-    the portal's secrets is in it. Raises QuotaRefused where members use what it asks for.
+    the portal's secrets is in it. Raises QuotaRefused where members use what its main pod asks for; a worker that does not fit is
+    left out, which the outcome says.
     """
 
     @abstractmethod
