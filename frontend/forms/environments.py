@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import Form, RequiredText, sentence_of
+from frontend.forms import Form, RequiredText, choices_set, sentence_of
 from frontend.forms.clusters import VersionForm, field_of, posted_of
 from frontend.forms.inside import InsideForm, whole
 from gpuaas.core.errors import Invalid
@@ -65,6 +65,23 @@ class AccessForm(Form):
         self.fields["access"] = access_field(definition)
 
 
+class LogForm(Form):
+    """Whose log, where it has workers."""
+
+    worker = forms.TypedChoiceField(
+        label="Of",
+        coerce=int,
+        empty_value=0,
+        required=False,
+        error_messages={"invalid_choice": "Choose one of its pods."},
+    )
+
+    def __init__(self, *args: Any, workers: int, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "auto_id": "log_%s"})
+        choices = [("0", "the main pod"), *((f"{each}", f"worker {each}") for each in range(1, workers + 1))]
+        choices_set(self, "worker", choices)
+
+
 class KeyForm(Form):
     name = RequiredText("Enter a name.", 100, label="Name", help_text="To help you recognize it.")
 
@@ -119,6 +136,21 @@ class KeepForm(Form):
     )
 
 
+def workers_fields(definition: Definition) -> dict[str, forms.Field]:
+    """None for a kind without workers; of the sizes of one, those that an order chooses."""
+    found = definition.workers
+    if found is None:
+        return {}
+    fixed = [f"{LABELS[name]}: {size:,}" for name, size in found.sizes.items() if name not in found.open]
+    about = f"At most {found.most}; none: the main pod works alone. They count beside the sizes above."
+    about += f" Each has {', '.join(fixed)}." if fixed else ""
+    fields = {"workers": whole("Workers", 0, found.most, initial=found.count, help_text=about)}
+    for name in found.open:
+        label = f"{LABELS[name]}, of each worker"
+        fields[f"worker_{name}"] = whole(label, found.least(name), MOST[name], initial=found.sizes[name])
+    return fields
+
+
 class OrderForm(InsideForm):
     """The parameters are one plain field each, by the schema of the kind."""
 
@@ -130,6 +162,7 @@ class OrderForm(InsideForm):
         for name in self.asks:
             least, size = 0 if name == "gpus" else 1, definition.sizes[name]
             self.fields[name] = whole(LABELS[name], least, MOST[name], initial=size)
+        self.fields |= workers_fields(definition)
         self.fields["idle_hours"] = idle_field(definition)
         self.fields["access"] = access_field(definition)
         self.leaves = fields_of(definition.parameters)
@@ -151,6 +184,9 @@ class OrderForm(InsideForm):
     def asked(self) -> dict[str, Any]:
         read = {name: each for name, each in super().asked().items() if not name.startswith(START)}
         return {**read, "parameters": self.document}
+
+    def of_workers(self) -> list[forms.BoundField]:
+        return [self[name] for name in workers_fields(self.definition)]
 
     def parameters(self) -> list[forms.BoundField]:
         return [self[START + leaf.name] for leaf in self.leaves]

@@ -170,7 +170,7 @@ def _failure(row: Environment) -> Notice | None:
     """What failed, and what stays taken: its pod may be there, and start late."""
     if row.state != S.FAILED or not row.failure:
         return None
-    taken = "GPUs, vCPUs and memory" if row.gpus else "vCPUs and memory"
+    taken = "GPUs, vCPUs and memory" if row.has_gpus else "vCPUs and memory"
     text = f"{sentence_of(row.failure)} It keeps its {taken} until it is stopped."
     return Notice(Tone.BAD, "The last change failed", text)
 
@@ -238,11 +238,28 @@ def _way(row: Environment) -> Way:
     )
 
 
+def _worker_facts(row: Environment) -> list[Fact]:
+    """What is above is of all together."""
+    if not row.workers:
+        return []
+    gpus = f"{row.worker_gpus} GPU, " if row.worker_gpus else ""
+    of_each = f"{gpus}{row.worker_vcpus:,} vCPU, {row.worker_memory_gib:,} GiB"
+    runs = f"; {row.observed.get('workers', 0)} running" if row.state == S.READY else ""
+    return [
+        Fact(
+            "Of that, the main pod",
+            f"{f'{row.gpus} GPU, ' if row.gpus else ''}{row.vcpus:,} vCPU, {row.memory_gib:,} GiB",
+        ),
+        Fact("Workers", f"{row.workers}, each {of_each}{runs}"),
+    ]
+
+
 def _facts(row: Environment) -> tuple[Fact, ...]:
     facts = [
         Fact("Kind", f"{row.made_of.kind.name}, version {row.made_of.number}"),
         Fact("GPUs", inside.gpus_of(row)),
-        Fact("vCPU and memory", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
+        Fact("vCPU and memory", f"{row.takes['vcpus']:,} vCPU, {row.takes['memory_gib']:,} GiB"),
+        *_worker_facts(row),
         *inside.spot_facts(row),
         Fact("Home", f"{row.home_gib} GiB"),
         Fact("Who may open it", str(Access(row.access).label)),

@@ -40,9 +40,15 @@ class Free:
     free: int
 
 
+def _sizes_of(row: Environment | Job) -> dict[str, int]:
+    """Of an environment with its workers, of one task of a job."""
+    return row.takes if isinstance(row, Environment) else row.sizes
+
+
 def gpus_of(row: Environment | Job) -> str:
     lent = ", spot" if row.workspace.is_spot else ""
-    return f"{row.gpus} × {row.pool.gpu_type.name}{lent}" if row.gpus and row.pool else "none"
+    count = _sizes_of(row)["gpus"]
+    return f"{count} × {row.pool.gpu_type.name}{lent}" if count and row.pool else "none"
 
 
 def spot_facts(row: Environment | Job) -> tuple[Fact, ...]:
@@ -52,7 +58,7 @@ def spot_facts(row: Environment | Job) -> tuple[Fact, ...]:
 
 def fields_of(row: Environment | Job) -> dict[str, Any]:
     """Of its row."""
-    tone, word = held.look_of(row)
+    (tone, word), sizes = held.look_of(row), _sizes_of(row)
     return {
         "url": held.url_of(row),
         "name": row.name,
@@ -60,7 +66,7 @@ def fields_of(row: Environment | Job) -> dict[str, Any]:
         "word": word,
         "workspace": row.workspace.name,
         "gpus": gpus_of(row),
-        "size": f"{row.vcpus:,} vCPU · {row.memory_gib:,} GiB",
+        "size": f"{sizes['vcpus']:,} vCPU · {sizes['memory_gib']:,} GiB",
         "created_by": row.created_by.username,
         "created_at": row.created_at,
     }

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from frontend import formats
 from frontend.forms import sentence_of
-from frontend.forms.environments import CloneForm, IdleForm, KeepForm, OrderForm
+from frontend.forms.environments import CloneForm, IdleForm, KeepForm, LogForm, OrderForm
 from frontend.frame import checked, done, draw_page, name_typed, posted, refusals_on, refusals_shown
 from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
 from frontend.nav import Crumb
@@ -166,12 +166,14 @@ def trail(here: ProjectPlace, *rest: Crumb) -> tuple[Crumb, ...]:
 
 def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: Any) -> HttpResponse:
     """The page, also with a form that was refused: its dialog opens again with the sentence beside the field."""
+    page = shown.page_of(row, here)
     context = {
         "environment": row,
-        "page": shown.page_of(row, here),
+        "page": page,
         "urls": shown.urls_of(row),
         "clone_form": CloneForm(initial={"name": f"{row.name}-2"[:40]}, auto_id="clone_%s"),
         "keep_form": KeepForm(auto_id="keep_%s"),
+        "log_form": LogForm(workers=row.workers, initial={"worker": page.log.asked if page.log else 0}),
         "idle_form": IdleForm(initial={"idle_hours": row.idle_hours}, definition=definition_of(row)),
         "delete_title": f"Delete {row.name}?",
         "crumbs": trail(here, Crumb(row.name)),
@@ -203,7 +205,16 @@ def _deed(service: Callable[..., object], text: str) -> Any:
 start = _deed(services.environment_start, "Starting {name}.")
 stop = _deed(services.environment_stop, "Stopping {name}. Its home stays.")
 restart = _deed(services.environment_restart, "Restarting {name}.")
-log = _deed(services.environment_log_ask, "The portal is fetching the log of {name}.")
+
+
+@environment_action(ACCESS)
+def log(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+    form = LogForm(request.POST, workers=row.workers)
+    if form.is_valid():
+        with refusals_shown(request, Conflict):
+            services.environment_log_ask(actor=here.actor, environment=row, **form.cleaned_data)
+            return done(request, f"The portal is fetching the log of {row.name}.", held.url_of(row))
+    return _draw(request, here, row, log_form=form)
 
 
 @environment_action(ACCESS)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Schema, Unfit, document_check, schema_compile
 from gpuaas.environments.states import Access
-from gpuaas.workspaces.room import LABELS, MOST
+from gpuaas.workspaces.room import LABELS, MOST, size_check
 
 VARIABLE: Final = r"^[A-Z][A-Z0-9_]{0,63}=.*$"
 # $(NAME) of command and arguments is the value of a variable, and each parameter is one
@@ -22,6 +22,10 @@ METRICS = ("vllm",)
 # of a kind without a port, which is entered by SSH, the fields that mean nothing
 NEEDS_PORT: Final = ("readiness", "activity", "metrics", "metrics_path")
 IDLE_MOST = 720
+WORKERS_MOST = 64
+# variables that pods of a kind with workers get of the portal: where the main one is reached, how many work for it, the sizes
+# of one; and a worker its number
+GIVEN: Final = ("MAIN", "WORKERS", "WORKER_GPUS", "WORKER_VCPUS", "WORKER_MEMORY_GIB", "WORKER")
 # where a document does not say: those who are not of the workspace come in by an operator's leave alone
 USUAL_ACCESS = [Access.WORKSPACE.value, Access.PRIVATE.value]
 
@@ -41,13 +45,16 @@ def _number(name: str, default: int) -> Schema:
     }
 
 
-# all but the schema of the parameters
+_IMAGE: Final = {"type": "string", "title": "Image", "pattern": IMAGE, "maxLength": 255}
+# sizes of a worker of which neither the document nor an order says anything
+WORKER_USUAL = {"gpus": 0, "vcpus": 2, "memory_gib": 8}
+# all but the schema of the parameters, and the workers
 DOCUMENT = schema_compile(
     {
         "type": "object",
         "required": ["image", "home"],
         "properties": {
-            "image": {"type": "string", "title": "Image", "pattern": IMAGE, "maxLength": 255},
+            "image": _IMAGE,
             "command": _lines("Command, in place of the image's"),
             "arguments": _lines("Arguments"),
             "port": {
@@ -111,13 +118,83 @@ DOCUMENT = schema_compile(
         },
     }
 )
+# of what works for the main pod; sizes that it leaves out are chosen by those who order
+WORKERS = schema_compile(
+    {
+        "type": "object",
+        "required": ["most"],
+        "properties": {
+            "most": {"type": "integer", "title": "At most", "minimum": 1, "maximum": WORKERS_MOST},
+            "count": {"type": "integer", "title": "Usual number", "minimum": 0, "maximum": WORKERS_MOST},
+            "image": _IMAGE,
+            "command": _lines("Command, in place of the image's"),
+            "arguments": _lines("Arguments"),
+            **{
+                name: {key: each for key, each in _number(name, 0).items() if key != "default"}
+                for name in WORKER_USUAL
+            },
+            "memory_gib_least": {
+                "type": "integer",
+                "title": "Least memory in GiB that an order may choose",
+                "minimum": 1,
+                "maximum": MOST["memory_gib"],
+                "default": 1,
+            },
+        },
+    }
+)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Pods that work for the main one. count: of an order that says nothing else. image: "" = that of the main one. sizes: of
+    one of them; open: those that an order may choose. memory_gib_least: of these, below which it does not work."""
+
+    most: int
+    count: int
+    image: str
+    command: tuple[str, ...]
+    arguments: tuple[str, ...]
+    sizes: Mapping[str, int]
+    open: tuple[str, ...]
+    memory_gib_least: int = 1
+
+    def least(self, name: str) -> int:
+        """Of a size of one worker, by its name."""
+        return {"gpus": 0, "memory_gib": self.memory_gib_least}.get(name, 1)
+
+    def count_require(self, count: int | None) -> int:
+        """Of a tenant's choice; None leaves it at the kind's. Raises Invalid at `workers`."""
+        if count is None:
+            return self.count
+        if type(count) is not int or not 0 <= count <= self.most:
+            raise Invalid.field(
+                "workers", f"a whole number from 0 to {self.most}, the most that this kind allows"
+            )
+        return count
+
+    def size_require(self, name: str, size: int | None) -> int:
+        """The same of a size of one worker. Raises Invalid at `worker_<name>`."""
+        field, fixed = f"worker_{name}", self.sizes[name]
+        if size is None or (size == fixed and name not in self.open):
+            return fixed
+        if name not in self.open:
+            raise Invalid.field(field, f"each worker of this kind has {fixed:,}")
+        try:
+            checked = size_check(name, size)
+        except Invalid as error:
+            raise Invalid.field(field, error.fields[name][0]) from error
+        if checked < self.least(name):
+            raise Invalid.field(field, f"each worker of this kind needs at least {self.least(name):,} GiB")
+        return checked
 
 
 @dataclass(frozen=True)
 class Definition:
     """`sizes`: what an order asks for if it says nothing else, by the names of MOST. port: None = it is entered by SSH alone.
     activity: one of ACTIVITIES. idle_hours: without use, after which it is stopped at the latest; None = never, unless a tenant
-    chooses so. access: who may open it, of which tenants choose; the first is the default. metrics: one of METRICS, "" = none."""
+    chooses so. access: who may open it, of which tenants choose; the first is the default. metrics: one of METRICS, "" = none.
+    workers: None = the main pod is all of it."""
 
     image: str
     command: tuple[str, ...]
@@ -134,6 +211,7 @@ class Definition:
     access: tuple[Access, ...] = tuple(map(Access, USUAL_ACCESS))
     metrics: str = ""
     metrics_path: str = "/metrics"
+    workers: Workers | None = None
 
     def access_require(self, access: str | None) -> Access:
         """Of a tenant's choice; None is the default. Raises Invalid at `access`."""
@@ -165,12 +243,8 @@ def definition_read(document: Any) -> Definition:
     """Raises Invalid with the place and the error, at the field `document`."""
     if not isinstance(document, Mapping):
         raise Unfit("", "the definition must be a JSON object")
-    given = {key: value for key, value in document.items() if key != "parameters"}
-    try:
-        checked = document_check(DOCUMENT, given)
-    except Invalid as error:
-        place, words = next(iter(error.fields.items()))
-        raise Unfit(place, words[0]) from error
+    given = {key: value for key, value in document.items() if key not in {"parameters", "workers"}}
+    checked = _checked(DOCUMENT, given)
     parameters = schema_compile(
         document.get("parameters", {"type": "object", "properties": {}}), path="parameters"
     )
@@ -179,7 +253,10 @@ def definition_read(document: Any) -> Definition:
     variables = dict(lines)
     if len(variables) < len(lines):
         raise Unfit("variables", "each variable may be set only once")
-    _parameters_check(parameters, variables)
+    workers = _workers_read(document["workers"]) if "workers" in document else None
+    _parameters_check(parameters, {**variables, **dict.fromkeys(GIVEN if workers else (), "")})
+    if workers is not None and (taken := sorted(set(GIVEN) & set(variables))):
+        raise Unfit("variables", f"{taken[0]} comes from the portal where there are workers")
     return Definition(
         command=tuple(checked.get("command", ())),
         arguments=tuple(checked.get("arguments", ())),
@@ -190,7 +267,37 @@ def definition_read(document: Any) -> Definition:
         access=tuple(map(Access, checked.get("access", USUAL_ACCESS))),
         port=checked.get("port"),
         parameters=parameters,
+        workers=workers,
         **{key: checked[key] for key in ("image", "readiness", "home", "user", "activity", "metrics_path")},
+    )
+
+
+def _checked(schema: Schema, given: Any, within: str = "") -> dict[str, Any]:
+    try:
+        return document_check(schema, given)
+    except Invalid as error:
+        place, words = next(iter(error.fields.items()))
+        raise Unfit(".".join(filter(None, (within, place))), words[0]) from error
+
+
+def _workers_read(given: Any) -> Workers:
+    checked = _checked(WORKERS, given, "workers")
+    count = checked.get("count", min(1, checked["most"]))
+    if count > checked["most"]:
+        raise Unfit("workers.count", f"no more than {checked['most']}, the most that there may be")
+    least = checked["memory_gib_least"]
+    if checked.get("memory_gib", least) < least:
+        raise Unfit("workers.memory_gib", f"no less than {least}, the least that an order may choose")
+    usual = {**WORKER_USUAL, "memory_gib": max(WORKER_USUAL["memory_gib"], least)}
+    return Workers(
+        most=checked["most"],
+        count=count,
+        image=checked.get("image", ""),
+        command=tuple(checked.get("command", ())),
+        arguments=tuple(checked.get("arguments", ())),
+        sizes={name: checked.get(name, size) for name, size in usual.items()},
+        open=tuple(name for name in WORKER_USUAL if name not in checked),
+        memory_gib_least=least,
     )
 
 

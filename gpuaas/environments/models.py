@@ -12,6 +12,7 @@ from gpuaas.core.statemachine import TransitionRow
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
+from gpuaas.providers.base import worker_name
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 
@@ -65,10 +66,10 @@ def label_new() -> str:
 class Environment(Inside):
     """Something to work in, inside what its workspace bought.
 
-    observed: node, restarts, detail. label: of its host at the door, which nobody can
-    guess. last_used_at: when somebody last was in by the door, to the minute. idle_hours: without use, after which it is
-    stopped, as its tenant chose; null = the kind's. kept_until: until then it is not stopped for that. access: who may open
-    it by the door, one of those that its kind allows.
+    observed: node, restarts, detail, workers (how many of them run). workers: pods that work for it, each with the sizes of one.
+    label: of its host at the door, which nobody can guess. last_used_at: when somebody last was in by the door, to the minute.
+    idle_hours: without use, after which it is stopped, as its tenant chose; null = the kind's. kept_until: until then it is not
+    stopped for that. access: who may open it by the door, one of those that its kind allows.
     """
 
     prefix, asks = "env", (*Inside.asks, "home_gib")
@@ -80,6 +81,10 @@ class Environment(Inside):
     state = models.CharField(max_length=16, choices=EnvironmentState, default=EnvironmentState.REQUESTED)
     parameters = models.JSONField(default=dict, blank=True)
     home_gib = models.PositiveIntegerField()
+    workers = models.PositiveIntegerField(default=0, db_default=0)
+    worker_gpus = models.PositiveIntegerField(default=0, db_default=0)
+    worker_vcpus = models.PositiveIntegerField(default=0, db_default=0)
+    worker_memory_gib = models.PositiveIntegerField(default=0, db_default=0)
     label = models.CharField(max_length=32, null=True, default=label_new, editable=False)  # noqa: DJ001  none of the last release's
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     idle_hours = models.PositiveIntegerField(null=True, blank=True)
@@ -101,6 +106,29 @@ class Environment(Inside):
             ),
         ]
         indexes = [models.Index(fields=["project", "-id"], name="environment_project_idx")]
+
+    @property
+    def of_worker(self) -> dict[str, int]:
+        return {name: getattr(self, f"worker_{name}") for name in Inside.asks}
+
+    @property
+    def of_workers(self) -> dict[str, int]:
+        """All of them together."""
+        return {name: self.workers * size for name, size in self.of_worker.items()}
+
+    @property
+    def takes(self) -> dict[str, int]:
+        return {name: size + self.of_workers.get(name, 0) for name, size in self.sizes.items()}
+
+    @property
+    def has_gpus(self) -> bool:
+        return self.takes["gpus"] > 0
+
+    @property
+    def pods(self) -> list[str]:
+        """Their names at the site."""
+        main = self.external_name
+        return [main, *(worker_name(main, number) for number in range(1, self.workers + 1))]
 
 
 class EnvironmentTransition(TransitionRow):
@@ -128,12 +156,14 @@ class EnvironmentStep(StepRow):
 
 
 class EnvironmentLog(Claimable):
-    """The last lines of an environment, as they were at taken_at; due while somebody asks for them. failure: why there
-    are none."""
+    """The last lines of an environment, as they were at taken_at; due while somebody asks for them. worker: of which one they are,
+    0 = of the main pod; asked: whose were asked for last. failure: why there are none."""
 
     environment = models.OneToOneField(
         Environment, on_delete=models.CASCADE, primary_key=True, related_name="log"
     )
+    worker = models.PositiveIntegerField(default=0, db_default=0)
+    asked = models.PositiveIntegerField(default=0, db_default=0)
     text = models.TextField(blank=True)
     taken_at = models.DateTimeField(null=True, blank=True)
     failure = models.CharField(max_length=500, blank=True)

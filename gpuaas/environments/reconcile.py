@@ -113,42 +113,45 @@ def _look(visit: Visit) -> bool:
     if not seen.exists and visit.row.workspace.is_spot:
         _give_back(visit, seen)
         return True
-    remedy = "Read its log, or restart it."
-    if not seen.exists:
-        detail, refused = _started(visit)
-        if refused is not None:
-            remedy = str(refused.detail.get("next", REFUSED))
+    remedy, refused = "Read its log, or restart it.", ""
+    if not (seen.exists and seen.whole):
+        gone = "a worker of it was gone" if seen.exists else "nothing of it ran"
+        detail, refused = _started(visit, f"{gone}, so it is started again")
         seen = visit.driver.observe(visit.spec)
+        if seen.ready and not refused:
+            detail = seen.detail
     with RECORD.guarded(visit) as row:
         facts = {
             key: value
             for key, value in asdict(seen).items()
-            if key not in {"exists", "ready", "preempted_at"}
+            if key not in {"exists", "ready", "whole", "preempted_at"}
         }
         news = row.observed != facts
         row.observed = facts
         row.save(update_fields=["observed"])
-        running = _running(seen, detail, remedy)
+        running = _running(seen, detail, refused or remedy)
         news = conditions_write(row, visits.reachable(), running, drop=(visits.PROGRESSING,)) or news
-        claims.release(row, due_at=_next_look(row, ready=seen.ready), attempts=0)
+        claims.release(row, due_at=_next_look(row, seen, refused=bool(refused)), attempts=0)
         if news:
             ENVIRONMENT.announce(row)
     return False
 
 
-def _started(visit: Visit) -> tuple[str, GpuaasError | None]:
-    """Again, as nothing of it ran: in words, and what the site answered if it refused."""
-    detail = "nothing of it ran, so it is started again"
+def _started(visit: Visit, detail: str) -> tuple[str, str]:
+    """Again, for what `detail` says: in words, and what helps where the site refused any of it."""
+    refused = ""
     try:
         for step in visit.driver.steps(Change.CREATE, visit.spec):
             outcome = visit.perform(Change.CREATE, step.key)
+            refused = refused or outcome.refused
             if not outcome.done:
-                return f"{detail}: {outcome.detail}" if outcome.detail else detail, None
+                words = refused or outcome.detail
+                return f"{detail}: {words}" if words else detail, REFUSED if refused else ""
     except (Unavailable, Unauthorized):
         raise
     except GpuaasError as error:
-        return f"{detail}: {error.message}", error
-    return detail, None
+        return f"{detail}: {error.message}", str(error.detail.get("next", REFUSED))
+    return (f"{detail}: {refused}", REFUSED) if refused else (detail, "")
 
 
 def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:
@@ -172,16 +175,19 @@ def _give_back(visit: Visit, seen: ObservedEnvironment) -> None:
         ENVIRONMENT.announce(row)
 
 
-def _next_look(row: Environment, *, ready: bool) -> datetime:
-    """The longer it does not answer, the rarer."""
-    if ready:
-        return clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
-    return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
+def _next_look(row: Environment, seen: ObservedEnvironment, *, refused: bool) -> datetime:
+    """The longer it does not answer, the rarer. refused: what is missing of it, which the site does not take sooner."""
+    if not seen.ready:
+        return visits.soon(datetime.fromisoformat(row.conditions[RUNNING]["since"]))
+    if not (seen.whole or refused):
+        return visits.soon()
+    return clock.now() + LOOK_AGAIN * random.uniform(0.8, 1.2)  # noqa: S311  spreads load, hides nothing
 
 
 def _running(seen: ObservedEnvironment, detail: str, remedy: str) -> dict[str, Any]:
     if seen.ready:
-        return {"type": RUNNING, "status": Status.TRUE, "reason": "Answers", "message": "it answers"}
+        words = f"it answers; {detail}" if detail else "it answers"
+        return {"type": RUNNING, "status": Status.TRUE, "reason": "Answers", "message": words}
     return {
         "type": RUNNING,
         "status": Status.FALSE,
@@ -208,7 +214,7 @@ def _log_take(log: EnvironmentLog) -> bool:
     found = ENVIRONMENTS.at(row.site)
     if found is None:
         raise NotFound("the site offers no environments")
-    text = storable(found.log(spec_of(row), lines=LINES))
+    text = storable(found.log(spec_of(row), lines=LINES, worker=log.asked))
     _log_write(log, text=text, failure="")
     return True
 
@@ -218,5 +224,5 @@ def _log_failed(log: EnvironmentLog, error: GpuaasError) -> None:
 
 
 def _log_write(log: EnvironmentLog, **changes: Any) -> None:
-    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), **changes)
+    claims.release(log, due_at=None, attempts=0, taken_at=clock.now(), worker=log.asked, **changes)
     ENVIRONMENT.announce(log.environment)

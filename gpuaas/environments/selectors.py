@@ -6,7 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.expressions import Combinable
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
@@ -249,9 +250,14 @@ def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
         others = others.exclude(pk=besides.pk)
     running = ~Q(state__in=list(OFF))
     sums = others.aggregate(
-        vcpus=Sum("vcpus", filter=running, default=0),
-        memory_gib=Sum("memory_gib", filter=running, default=0),
+        vcpus=Sum(_whole("vcpus"), filter=running, default=0),
+        memory_gib=Sum(_whole("memory_gib"), filter=running, default=0),
         home_gib=Sum("home_gib", default=0),
     )
-    held = others.filter(running, pool__isnull=False).values_list("pool").annotate(Sum("gpus"))
+    held = others.filter(running, pool__isnull=False).values_list("pool").annotate(held=Sum(_whole("gpus")))
     return Taken(sums, dict(held))
+
+
+def _whole(size: str) -> Combinable:
+    """Of the main pod and its workers."""
+    return F(size) + F("workers") * F(f"worker_{size}")

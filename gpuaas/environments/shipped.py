@@ -11,6 +11,30 @@ SERVE = (
     'exec vllm serve "$MODEL" --host=0.0.0.0 --port=8000 --max-model-len="$CONTEXT" '
     '--tensor-parallel-size="`nvidia-smi --list-gpus | wc -l`"'
 )
+# standalone Spark: its memory is what other programs of a worker leave of it. The driver has the name that the workers know, and
+# without workers runs alone
+SPARK_MEMORY = "$((WORKER_MEMORY_GIB * 768 - 256))m"
+SPARK_MAIN = (
+    "export SPARK_CONF_DIR=/tmp/spark-conf SPARK_DAEMON_MEMORY=512m; "
+    'mkdir -p "$SPARK_CONF_DIR"; [ ! -d "$SPARK_HOME/conf" ] || cp -r "$SPARK_HOME/conf/." "$SPARK_CONF_DIR"; '
+    'if [ "$WORKERS" -gt 0 ]; then '
+    'printf "%s\\n" "" "spark.master spark://$MAIN:7077" "spark.driver.host $MAIN" '
+    f'"spark.executor.memory {SPARK_MEMORY}" >> "$SPARK_CONF_DIR/spark-defaults.conf"; '
+    'while :; do "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.master.Master --host "$MAIN" --port 7077; '
+    "sleep 5; done & fi; "
+    'exec "$@"'
+)
+SPARK_WORKER = (
+    'export SPARK_DAEMON_MEMORY=512m; exec "$SPARK_HOME/bin/spark-class" org.apache.spark.deploy.worker.Worker '
+    f'--cores "$WORKER_VCPUS" --memory "{SPARK_MEMORY}" --work-dir /tmp/spark-work "spark://$MAIN:7077"'
+)
+NOTEBOOK = [
+    "start-notebook.py",
+    "--ServerApp.ip=0.0.0.0",
+    "--ServerApp.port=8888",
+    "--ServerApp.allow_remote_access=True",
+    "--IdentityProvider.token=",
+]
 # Nobody signs in at the container: it is reached through the portal's way in or a tunnel, and by nothing else.
 SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "jupyterlab": (
@@ -18,13 +42,8 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "Notebooks in the browser, with Python and what scientists use of it.",
         {
             "image": "quay.io/jupyter/scipy-notebook:lab-4.4.3",
-            "command": ["start-notebook.py"],
-            "arguments": [
-                "--ServerApp.ip=0.0.0.0",
-                "--ServerApp.port=8888",
-                "--ServerApp.allow_remote_access=True",
-                "--IdentityProvider.token=",
-            ],
+            "command": NOTEBOOK[:1],
+            "arguments": NOTEBOOK[1:],
             "port": 8888,
             "readiness": "/api",
             "activity": "jupyter",
@@ -91,6 +110,30 @@ SHIPPED: dict[str, tuple[str, str, dict[str, Any]]] = {
             "vcpus": 4,
             "memory_gib": 16,
             "home_gib": 20,
+        },
+    ),
+    "spark": (
+        "Spark",
+        "Notebooks with PySpark, whose work is done by workers of a size that you choose.",
+        {
+            "image": "quay.io/jupyter/pyspark-notebook:lab-4.4.3",
+            "command": ["/bin/sh", "-c", SPARK_MAIN, "spark"],
+            "arguments": NOTEBOOK,
+            "port": 8888,
+            "readiness": "/api",
+            "activity": "jupyter",
+            "home": "/home/jovyan",
+            "gpus": 0,
+            "vcpus": 2,
+            "memory_gib": 8,
+            "home_gib": 20,
+            "workers": {
+                "most": 32,
+                "count": 2,
+                "command": ["/bin/sh", "-c", SPARK_WORKER],
+                # two Javas are in each, and Python
+                "memory_gib_least": 2,
+            },
         },
     ),
     "vllm": (

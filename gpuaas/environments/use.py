@@ -168,7 +168,7 @@ def _conclude(use: EnvironmentUse, told: Told, unknown: str) -> bool:
 
 
 def _seen(row: Environment, kept: EnvironmentUse, told: Told, unknown: str, now: datetime) -> Seen:
-    gpus = _gpus(row, kept.since, now) if row.gpus else GpuUse()
+    gpus = _gpus(row, kept.since, now) if row.has_gpus else GpuUse()
     used = [at for at in (row.last_used_at, told.at, gpus.busy_at) if at is not None]
     # the clock of a pod may be ahead
     used_at = min(max([kept.used_at, *used]), now)

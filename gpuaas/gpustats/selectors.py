@@ -133,18 +133,17 @@ def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = 
 def environment_use(row: Environment, since: datetime, now: datetime) -> GpuUse:
     """What the GPUs of an environment did since then; one query. Where one of them was not seen for a while, nothing is known of
     before."""
-    mine = GpuSample.objects.filter(
-        workspace=row.workspace_id, pod=row.external_name, at__gt=since, at__lte=now
-    )
+    mine = GpuSample.objects.filter(workspace=row.workspace_id, pod__in=row.pods, at__gt=since, at__lte=now)
     found = mine.aggregate(
         busy=Max("at", filter=Q(utilization__gte=BUSY_PERCENT)),
         gap=Max("at", filter=Q(seconds=0) | Q(utilization=None)),
         fresh=Count(Concat("device", Value("/"), "instance"), filter=Q(at__gt=now - FRESH), distinct=True),
     )
     unknown = ""
-    if found["fresh"] < row.gpus:
+    held = row.takes["gpus"]
+    if found["fresh"] < held:
         unknown = (
-            _why(row.site, now) or f"{found['fresh']} of its {row.gpus} GPUs were seen in the last 5 minutes"
+            _why(row.site, now) or f"{found['fresh']} of its {held} GPUs were seen in the last 5 minutes"
         )
     return GpuUse(found["busy"], found["gap"], unknown)
 

@@ -82,6 +82,11 @@ class Inside(Provisioned):
         return {name: getattr(self, name) for name in self.asks}
 
     @property
+    def has_gpus(self) -> bool:
+        """Whether any part of it asks for some."""
+        return self.gpus > 0
+
+    @property
     def external_name(self) -> str:
         """Of its objects at the site, made only from our id and name, so that a lost answer is found again."""
         return f"{self.prefix}-{short(self.id)}-{self.name}"
@@ -89,7 +94,7 @@ class Inside(Provisioned):
     @property
     def resource_name(self) -> str:
         """By which its site counts its GPUs; "" without any."""
-        return self.pool.resource_name if self.pool is not None and self.gpus else ""
+        return self.pool.resource_name if self.pool is not None and self.has_gpus else ""
 
 
 def name_once(name: str) -> models.UniqueConstraint:

@@ -14,7 +14,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
 from tests.environments.conftest import travel, unused, workspace
-from tests.environments.stage import DOCUMENT, START, at, kind, ready, row_in, settle
+from tests.environments.stage import DOCUMENT, START, at, kind, ready, row_in, run_now, settle
 
 __all__ = ["travel", "unused", "workspace"]
 
@@ -53,6 +53,30 @@ def test_a_whole_life(alices: Caller, workspace: Workspace) -> None:
     assert (gone.status, gone.json["state"]) == (202, "deleting")
     settle(row)
     assert alices.get(place).json["state"] == "deleted"
+
+
+def test_workers(alices: Caller, workspace: Workspace) -> None:
+    kind("cluster", gpus=0, workers={"most": 4, "count": 2, "vcpus": 4})
+    (offered,) = alices.get("/api/v1/projects/weather-lm/environment-kinds").json["results"]
+    sizes = {"gpus": 0, "vcpus": 4, "memory_gib": 8}
+    expected = {"most": 4, "count": 2, "sizes": sizes, "open": ["gpus", "memory_gib"], "memory_gib_least": 1}
+    assert offered["workers"] == expected
+    asked = {"workspace": str(workspace.pk), "kind": "cluster", "name": "lab"}
+    for wrong, status in (({"workers": 5}, 400), ({"worker_vcpus": 2}, 400), ({"worker_gpus": 3}, 409)):
+        refused = alices.post(HERE, {**asked, **wrong})
+        fields = refused.json["error"].get("fields") or {}
+        name = "workers" if status == 409 else next(iter(wrong))
+        assert (refused.status, list(fields)) == (status, [name]), refused.json
+    made = alices.post(HERE, {**asked, "worker_gpus": 1, "worker_memory_gib": 16})
+    place = made.headers["Location"]
+    row = settle(Environment.objects.get())
+    run_now(row)
+    found = alices.get(place).json
+    names = ("workers", "worker_gpus", "worker_vcpus", "worker_memory_gib", "workers_running", "gpu")
+    assert [found[name] for name in names] == [2, 1, 4, 16, 2, "h100-sxm-80gb"]
+    assert alices.post(f"{place}/log", {"worker": 3}).status == 400
+    log = alices.post(f"{place}/log", {"worker": 2}).json
+    assert (log["worker"], log["asked"], log["fetching"]) == (0, 2, True)
 
 
 def test_use_of_it(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
@@ -102,7 +126,7 @@ def test_polling_shows_that_it_is_about_to_be_stopped(
 def test_the_log(alices: Caller, as_alice: Actor, workspace: Workspace) -> None:
     row = ready(as_alice, workspace)
     address = f"{HERE}/{row.pk}/log"
-    nothing = {"text": "", "failure": "", "taken_at": None, "fetching": False}
+    nothing = {"text": "", "worker": 0, "asked": 0, "failure": "", "taken_at": None, "fetching": False}
     assert alices.get(address).json == nothing
     assert alices.post(address, {}).json["fetching"] is True
     log_fetch(row.pk)

@@ -12,6 +12,7 @@ from gpuaas.providers.base import (
     EnvironmentCapability,
     Environments,
     EnvironmentSpec,
+    WorkerSpec,
     WorkspaceSpec,
 )
 from tests.contracts.conftest import Drive
@@ -130,6 +131,47 @@ def test_without_its_workspace_there_is_nothing_to_end(
     carry_out(site_of(rig), Change.DELETE, spec)
     with pytest.raises(NotFound):
         site_of(rig).perform(Change.CREATE, spec, "home")
+
+
+def with_workers(rig: Rig, workspace: WorkspaceSpec, count: int) -> EnvironmentSpec:
+    spec = spec_of(rig, workspace)
+    host = f"{spec.name}-main"
+    workers = WorkerSpec(count, host, spec.image, vcpus=1, memory_gib=1, gpus=1, command=spec.command)
+    return replace(spec, workers=workers, gpus=0)
+
+
+def test_its_workers_start_count_and_end_with_it(rig: Rig, ready: WorkspaceSpec) -> None:
+    spec = with_workers(rig, ready, 2)
+    for change in (Change.CREATE, Change.CREATE, Change.RESUME):
+        carry_out(site_of(rig), change, spec)
+    until(lambda: site_of(rig).observe(spec).workers == 2, "both workers run")
+    seen = site_of(rig).observe(spec)
+    assert (seen.ready, seen.whole, seen.detail) == (True, True, "")
+    assert used(rig, ready) == 2
+    with pytest.raises(NotFound, match="no worker 3"):
+        site_of(rig).log(spec, lines=1, worker=3)
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    until(lambda: used(rig, ready) == 0, "it takes no GPU")
+    carry_out(site_of(rig), Change.RESUME, spec)
+    carry_out(site_of(rig), Change.DELETE, spec)
+    assert (used(rig, ready), rig.home(spec)) == (0, "")
+
+
+def test_a_worker_that_does_not_fit_is_left_out_until_it_does(rig: Rig, ready: WorkspaceSpec) -> None:
+    rig.start(ready, "train", gpus=1)
+    spec = with_workers(rig, ready, 2)
+    carry_out(site_of(rig), Change.CREATE, spec, before="start")
+    outcome = site_of(rig).perform(Change.CREATE, spec, "start")
+    assert (outcome.done, "quota" in outcome.refused) == (True, True)
+    until(lambda: site_of(rig).observe(spec).workers == 1, "the other one runs")
+    seen = site_of(rig).observe(spec)
+    assert (seen.exists, seen.whole) == (True, False)
+    rig.stop(ready, "train")
+    until(lambda: not site_of(rig).perform(Change.CREATE, spec, "start").refused, "it fits")
+    until(lambda: site_of(rig).observe(spec).workers == 2, "both run")
+    assert site_of(rig).observe(spec).whole
+    carry_out(site_of(rig), Change.SUSPEND, spec)
+    until(lambda: used(rig, ready) == 0, "it takes no GPU")
 
 
 def test_an_unknown_step_of_an_environment_is_refused_for_good(rig: Rig, shared: WorkspaceSpec) -> None:

@@ -22,4 +22,4 @@ def test_two_environments_are_ready_and_there_are_two_however_often() -> None:
     rows = Environment.objects.order_by("pk").values_list("name", "state", "workspace__state")
     assert list(rows) == [("explore", "ready", "ready"), ("chat", "ready", "ready")]
     assert EnvironmentCounter.objects.get().environment.name == "chat"
-    assert EnvironmentKind.objects.count() == 5
+    assert EnvironmentKind.objects.count() == 6

@@ -151,10 +151,11 @@ def test_what_is_shipped_is_valid_and_added_once(db: None) -> None:
         "code-server": 8080,
         "tensorboard": 6006,
         "shell": None,
+        "spark": 8888,
         "vllm": 8000,
     }
-    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == ((5, 0), (0, 0))
-    assert kinds_offered().count() == 5
+    assert (kinds_ship(actor=SYSTEM), kinds_ship(actor=SYSTEM)) == ((6, 0), (0, 0))
+    assert kinds_offered().count() == 6
     assert {slug for slug, (_, _, document) in SHIPPED.items() if "idle_hours" in document} == {"vllm"}
 
 

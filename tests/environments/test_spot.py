@@ -7,14 +7,15 @@ import time_machine
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core.clock import now
-from gpuaas.environments.services import environment_start
+from gpuaas.core.errors import Invalid
+from gpuaas.environments.services import environment_create, environment_start, kind_create
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.providers.sandbox.pods import pod_delete, pod_evict
 from gpuaas.workspaces.lending import KEPT
 from gpuaas.workspaces.models import Workspace
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, Project
-from tests.environments.stage import homes, pods, ready, run_now, settle
+from tests.environments.stage import DOCUMENT, homes, pods, ready, run_now, settle
 from tests.workspaces.spotted import OVER, borrower_ready, buyer_ready, needs_all, one_node, spot_flavor
 
 
@@ -48,6 +49,26 @@ def test_it_stays_stopped_and_says_why(
     environment_start(actor=as_alice, environment=row)
     row = settle(row)
     assert (row.get_state_display(), KEPT in row.conditions) == ("Ready", False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "open_gpus", "field"),
+    [
+        ({"gpus": 0, "workers": 1, "worker_gpus": 2}, True, "gpus"),
+        ({"gpus": 1, "workers": 1, "worker_gpus": 0}, True, "worker_gpus"),
+        ({"gpus": 1, "workers": 1}, False, "workers"),
+    ],
+)
+def test_each_of_its_pods_needs_a_gpu(
+    as_alice: Actor, lent: Workspace, wanted: dict[str, int], open_gpus: bool, field: str
+) -> None:
+    document = {**DOCUMENT, "workers": {"most": 4, **({} if open_gpus else {"gpus": 0})}}
+    kind_create(actor=SYSTEM, slug="cluster", name="Cluster", document=document)
+    with pytest.raises(Invalid, match="this workspace borrows its GPUs") as refused:
+        environment_create(actor=as_alice, workspace=lent, kind="cluster", name="lab", **wanted)
+    assert list(refused.value.fields) == [field]
+    row = environment_create(actor=as_alice, workspace=lent, kind="cluster", name="lab", gpus=1, workers=0)
+    assert settle(row).state == "ready"
 
 
 def test_one_that_a_member_removed_says_something_else(as_alice: Actor, lent: Workspace) -> None:

@@ -18,6 +18,7 @@ from gpuaas.environments.definition import definition_read
 from gpuaas.environments.models import EnvironmentKind, KindVersion
 from gpuaas.environments.selectors import kind_get, kinds_all
 from gpuaas.environments.states import KindState
+from gpuaas.providers.base import workers_words
 
 TONES = {KindState.ACTIVE: Tone.OK, KindState.RETIRED: Tone.OFF}
 PAGE = "frontend:operator_environment_kind"
@@ -47,10 +48,11 @@ VERSIONS = Listing(
 
 
 def sizes_of(definition: Any) -> str:
-    sizes = definition.sizes
-    return (
+    sizes, workers = definition.sizes, definition.workers
+    main = (
         f"{sizes['gpus']} GPU, {sizes['vcpus']} vCPU, {sizes['memory_gib']} GiB, home {sizes['home_gib']} GiB"
     )
+    return f"{main}; {workers.count} of at most {workers_words(workers.most)}" if workers else main
 
 
 @operator_page

@@ -1,6 +1,7 @@
 """What a tenant asks for: order, start, stop, restart, clone, delete. The reconciler does it at the site."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -10,7 +11,7 @@ from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import one_or_none
 from gpuaas.core.schema import document_check
-from gpuaas.environments.definition import definition_read
+from gpuaas.environments.definition import Definition, definition_read
 from gpuaas.environments.models import (
     DoorKey,
     Environment,
@@ -24,9 +25,9 @@ from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import Access, EnvironmentState, OperationKind
 from gpuaas.lifecycle.allowed import Verb
-from gpuaas.providers.base import Change
+from gpuaas.providers.base import Change, workers_words
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.room import room_of, size_check
+from gpuaas.workspaces.room import Room, room_of, size_check
 from gpuaas.workspaces.services.inside import place_judge, place_take, workspace_awake
 from tenants.actors import SYSTEM, Actor
 
@@ -40,9 +41,10 @@ def environment_create(
     """Ordered from the newest version of the kind; its site makes it within seconds.
 
     given: gpu, the slug of the GPU type, where the workspace has several; parameters; idle_hours, as `environment_idle_set` takes
-    it; access, who may open it; gpus, vcpus, memory_gib, home_gib. Those that are left out or None are the kind's. Raises Invalid
-    with all mistakes at their fields; QuotaRefused or Conflict at them, where it is only more than is free or a name in use;
-    Conflict for a workspace that is not ready.
+    it; access, who may open it; gpus, vcpus, memory_gib, home_gib; workers, how many, and worker_gpus, worker_vcpus,
+    worker_memory_gib of each. Those that are left out or None are the kind's. Raises Invalid with all mistakes at their fields;
+    QuotaRefused or Conflict at them, where it is only more than is free or a name in use; Conflict for a workspace that is not
+    ready.
     """
     return _order(actor, workspace, lambda place: _judged(place, kind, name, **given))
 
@@ -83,7 +85,26 @@ def _judged(
         setattr(row, size, 0)
         with wrong:
             setattr(row, size, size_check(size, definition.sizes[size] if given is None else given))
+    _workers_judge(row, definition, wrong, sizes)
     return _placed(row, workspace, name, gpu, wrong)
+
+
+def _workers_judge(
+    row: Environment, definition: Definition, wrong: Mistakes, given: Mapping[str, int | None]
+) -> None:
+    asked = {name: each for name, each in given.items() if name.startswith("worker") and each is not None}
+    found = definition.workers
+    if found is None:
+        for name in asked:
+            with wrong:
+                raise Invalid.field(name, "this kind has no workers")
+        return
+    with wrong:
+        row.workers = found.count_require(asked.get("workers"))
+    for size in row.of_worker:
+        with wrong:
+            judged = found.size_require(size, asked.get(f"worker_{size}"))
+            setattr(row, f"worker_{size}", judged if row.workers else 0)
 
 
 def _placed(
@@ -97,8 +118,34 @@ def _placed(
         message = f"the workspace already has an environment called {row.name}"
         with wrong:
             raise Conflict(message, detail={"field": "name"}, fields={"name": [message]})
-    room.judge(wrong, row.pool, row.sizes)
+    if workspace.is_spot:
+        with wrong:
+            _lent_require(row)
+    _fit(room, row, wrong)
     return row, wrong
+
+
+def _lent_require(row: Environment) -> None:
+    """Each pod of its own: what asks for no GPU is neither counted nor charged, and no buyer's pod preempts it."""
+    found = definition_read(row.made_of.document).workers
+    if found is not None and row.workers and not row.worker_gpus:
+        message = "this workspace borrows its GPUs, so each worker needs one"
+        if "gpus" not in found.open:
+            raise Invalid.field("workers", f"{message}, and those of this kind have none: ask for no workers")
+        raise Invalid.field("worker_gpus", f"{message}: ask for at least one")
+
+
+def _fit(room: Room, row: Environment, wrong: Mistakes) -> None:
+    """What the main pod asks for is refused beside its own field, and what its workers ask for besides at their number."""
+    room.judge(wrong, row.pool, row.sizes)
+    left = room.less(row.pool, row.sizes)
+    for found in left.shortages(row.pool, row.of_workers):
+        free = found.amount.free
+        with wrong:
+            raise replace(found, name="workers").refusal(
+                f"{workers_words(row.workers)} {'asks' if row.workers == 1 else 'ask'} for {found.asked:,} {found.what}: "
+                f"{free:,} of the {found.amount.bought:,} that the workspace has bought {'is' if free == 1 else 'are'} free for them"
+            )
 
 
 @transaction.atomic
@@ -107,6 +154,8 @@ def environment_clone(*, actor: Actor, environment: Environment, name: str) -> E
     made_of = environment.made_of
     newest_version(EnvironmentKind.objects.get(pk=made_of.kind_id))
     kept = {"parameters": environment.parameters, "idle_hours": environment.idle_hours}
+    kept |= {"workers": environment.workers}
+    kept |= {f"worker_{name}": size for name, size in environment.of_worker.items()}
     row = Environment(made_of=made_of, access=environment.access, **kept, **environment.sizes)
     gpu = environment.pool.gpu_type.slug if environment.pool else ""
     return _order(actor, environment.workspace, lambda place: _placed(row, place, name, gpu, Mistakes()))
@@ -125,6 +174,8 @@ def _order(
     ENVIRONMENT.operation_start(row, Change.CREATE, actor, steps=steps)
     after = {"name": row.name, "kind": row.made_of.kind.slug, "number": row.made_of.number, **row.sizes}
     after["access"] = str(row.access)
+    if row.workers:
+        after |= {"workers": row.workers, **{f"worker_{name}": size for name, size in row.of_worker.items()}}
     ENVIRONMENT.audit(row, actor, "create", after=after)
     ENVIRONMENT.wake(row)
     return row
@@ -156,7 +207,7 @@ def environment_wake(*, holder: Actor, key: DoorKey) -> Environment:
 
 def _start(actor: Actor, place: Workspace, row: Environment) -> Environment:
     wrong = Mistakes()
-    room_of(workspace=place, besides=row).judge(wrong, row.pool, row.sizes)
+    _fit(room_of(workspace=place, besides=row), row, wrong)
     wrong.refuse()
     with ENVIRONMENT.changing(row, actor, "start"):
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
@@ -203,12 +254,16 @@ def environment_delete(
 
 
 @transaction.atomic
-def environment_log_ask(*, actor: Actor, environment: Environment) -> None:
-    """Its last lines are fetched by a task. Raises Conflict while nothing runs that could have any."""
+def environment_log_ask(*, actor: Actor, environment: Environment, worker: int = 0) -> None:
+    """Its last lines, or those of one of its workers, are fetched by a task. Raises Conflict while nothing runs that could have
+    any, Invalid at `worker`."""
     permit(actor, environment)
     row = ENVIRONMENT.lock(environment.pk)
     ENVIRONMENT.require(row, Verb.ENTER)
-    EnvironmentLog.objects.update_or_create(environment=row, defaults={"due_at": clock.now(), "attempts": 0})
+    if type(worker) is not int or not 0 <= worker <= row.workers:
+        raise Invalid.field("worker", f"it has {workers_words(row.workers)}; 0 is the main pod")
+    asked = {"due_at": clock.now(), "attempts": 0, "asked": worker}
+    EnvironmentLog.objects.update_or_create(environment=row, defaults=asked)
     poke(LOG_TASK, str(row.pk))
 
 

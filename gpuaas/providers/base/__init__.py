@@ -70,6 +70,9 @@ from gpuaas.providers.base.environments import (
     Run,
     Size,
     Streams,
+    WorkerSpec,
+    worker_name,
+    workers_words,
 )
 from gpuaas.providers.base.homes import GOAL, FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
@@ -265,6 +268,7 @@ __all__ = [
     "UsageKind",
     "UseState",
     "WardenCapability",
+    "WorkerSpec",
     "WorkspaceRef",
     "WorkspaceSpec",
     "boot_claim",
@@ -278,4 +282,6 @@ __all__ = [
     "storage_key",
     "tasks_cut",
     "usable_mib",
+    "worker_name",
+    "workers_words",
 ]

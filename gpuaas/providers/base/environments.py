@@ -4,13 +4,38 @@ import asyncio
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
+from gpuaas.core.errors import NotFound
 from gpuaas.providers.base.steps import Provisioner
 from gpuaas.providers.base.words import FromSite
 from gpuaas.providers.base.workspace import WorkspaceRef
+
+
+def worker_name(name: str, number: int) -> str:
+    """Of a worker's pod, by the name of its environment."""
+    return f"{name}-w{number}"
+
+
+def workers_words(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count} workers"
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Of an environment whose main pod others work for: how many there are, and one of them. host: the name by which they reach
+    the main pod at any port, and it itself."""
+
+    count: int
+    host: str
+    image: str
+    vcpus: int
+    memory_gib: int
+    gpus: int = 0
+    command: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,18 +67,45 @@ class EnvironmentSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     storage_class: str = ""
     notice_seconds: int = 0
+    workers: WorkerSpec | None = None
+
+    def of_workers(self) -> "dict[int, EnvironmentSpec]":
+        """What each of them is, by its number: one without a home, which nothing leads to."""
+        found = self.workers
+        numbers = range(1, found.count + 1) if found is not None else ()
+        return {number: self.of_worker(number) for number in numbers}
+
+    def of_worker(self, number: int) -> "EnvironmentSpec":
+        found = self.workers
+        if found is None or not 1 <= number <= found.count:
+            raise NotFound(f"it has no worker {number}")
+        return replace(
+            self,
+            name=worker_name(self.name, number),
+            image=found.image,
+            command=found.command,
+            arguments=found.arguments,
+            variables={**self.variables, "WORKER": str(number)},
+            port=None,
+            gpus=found.gpus,
+            vcpus=found.vcpus,
+            memory_gib=found.memory_gib,
+        )
 
 
 @dataclass(frozen=True)
 class ObservedEnvironment(FromSite):
-    """exists: something of it runs, or is about to. ready: it answers. detail: why it does not, in words. preempted_at: when the
-    site last ended it because a buyer needed its GPUs."""
+    """exists: its main pod runs, or is about to. ready: it answers. detail: why it does not, in words; of one that does, why not
+    all of its workers run. workers: how many do. whole: False where a pod of it is missing. preempted_at: when the site last ended
+    it because a buyer needed its GPUs."""
 
     exists: bool
     ready: bool = False
     detail: str = ""
     node: str = ""
     restarts: int = 0
+    workers: int = 0
+    whole: bool = True
     preempted_at: datetime | None = None
 
 
@@ -96,7 +148,8 @@ class Environments(Provisioner[EnvironmentSpec]):
     ends what runs before it starts it anew, and DELETE, after which neither it nor its home exists.
 
     Everything counts against the quota of the workspace, and is under the same guards as what its members make. Nothing of
-    the portal's secrets is in it. Raises QuotaRefused where members use what it asks for.
+    the portal's secrets is in it. Raises QuotaRefused where members use what its main pod asks for; a worker that does not fit is
+    left out, which the outcome says.
     """
 
     @abstractmethod
@@ -118,8 +171,8 @@ class Environments(Provisioner[EnvironmentSpec]):
         that it has no error output of its own."""
 
     @abstractmethod
-    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
-        """The last lines that it wrote. Raises NotFound if it does not run."""
+    def log(self, spec: EnvironmentSpec, *, lines: int, worker: int = 0) -> str:
+        """The last lines that it wrote, or one of its workers. Raises NotFound if that does not run."""
 
 
 class EnvironmentCapability(ABC):

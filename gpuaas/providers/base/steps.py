@@ -62,10 +62,12 @@ class StepSpec:
 
 @dataclass(frozen=True)
 class StepOutcome(FromSite):
-    """done=False: the site is working on it, ask again; `detail` says what was done or what the step waits for."""
+    """done=False: the site is working on it, ask again; `detail` says what was done or what the step waits for. refused: what the
+    site refused of a step that is done all the same."""
 
     done: bool
     detail: str = ""
+    refused: str = ""
 
 
 DONE = StepOutcome(done=True)

@@ -19,6 +19,8 @@ CLUSTER = f"{DOMAIN}/cluster"
 RELEASE = f"{DOMAIN}/cluster-release"
 # on everything of an environment in a workspace: its id
 ENVIRONMENT = f"{DOMAIN}/environment"
+# on the pods of one that others work for: which of both a pod is
+PART = f"{DOMAIN}/part"
 # on a job of the portal in a workspace: its id
 JOB = f"{DOMAIN}/job"
 # on one whose tasks run together: the number of the attempt that it is

@@ -1,6 +1,7 @@
-"""Environments in the namespace of a workspace: a volume, a service, a network policy, and one pod that the portal keeps.
+"""Environments in the namespace of a workspace: a volume, a service, a network policy, and one pod that the portal keeps; of a kind
+with workers also a pod for each, and what they reach one another by (workers.py).
 
-The pod has no controller: whether it fits is the answer to its creation, and a suspended workspace does not bring it back.
+The pods have no controller: whether they fit is the answer to their creation, and a suspended workspace does not bring them back.
 """
 
 import re
@@ -8,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
-from gpuaas.core.errors import NotFound, Permanent
+from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import (
     Address,
     Carry,
@@ -20,13 +21,15 @@ from gpuaas.providers.base import (
     StepOutcome,
     StepSpec,
     Streams,
+    workers_words,
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import demand, ending, names, pods, programs, queues, release, spot
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.forward import forward
 from gpuaas.providers.kubeapi.managed_objects import NETWORK
-from gpuaas.providers.kubernetes import inside
+from gpuaas.providers.kubernetes import inside, workers
+from gpuaas.providers.kubernetes.workers import CONTAINER, is_ready
 from gpuaas.providers.reach import is_refused
 
 HOME, WAY = StepSpec("home", "Create the home volume"), StepSpec("network", "Admit only the portal's way in")
@@ -38,7 +41,6 @@ STEPS = {
     Change.RESUME: (STOP, HOME, WAY, START, READY),
     Change.DELETE: (STOP, REMOVE),
 }
-CONTAINER = "environment"
 CRASHES_MAX = 3
 
 
@@ -58,6 +60,7 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def observe(self, spec: EnvironmentSpec) -> ObservedEnvironment:
         here = inside.is_there(self._api, spec.workspace)
         pod = self._pod(spec) if here else None
+        found = workers.seen(workers.find(self._api, spec) if here else [], spec)
         preempted_at = self._preempted_at(spec, pod) if here and spec.notice_seconds else None
         if pod is None or (pod.get("status") or {}).get("phase") in demand.FINISHED:
             return ObservedEnvironment(exists=False, preempted_at=preempted_at)
@@ -65,7 +68,9 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
             exists=True,
             preempted_at=preempted_at,
             ready=is_ready(pod),
-            detail="" if is_ready(pod) else waits_for(pod, spec),
+            detail=found.detail if is_ready(pod) else waits_for(pod, spec),
+            workers=found.running,
+            whole=not found.missing,
             node=pod["spec"].get("nodeName", ""),
             restarts=int(inside.container_of(pod, CONTAINER).get("restartCount") or 0),
         )
@@ -80,7 +85,7 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
             raise NotFound("it has no port")
         if not self.connection.options.get("environments_direct"):
             return self.reach_inside(spec, spec.port)
-        # of the pod, not of its service, whose address members can give back, and another tenant's service may get
+        # of the pod, not of its service, whose address another tenant's service may get once this one is gone
         pod = self._api.get(f"{_path(spec, 'pods')}/{spec.name}")
         host = str((pod.get("status") or {}).get("podIP") or "")
         if not host or not is_ready(pod) or pod["spec"].get("hostNetwork") or is_refused(host):
@@ -98,12 +103,17 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
         return running
 
-    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
-        path = f"{_path(spec, 'pods')}/{spec.name}/log"
+    def log(self, spec: EnvironmentSpec, *, lines: int, worker: int = 0) -> str:
+        name = spec.of_worker(worker).name if worker else spec.name
+        path = f"{_path(spec, 'pods')}/{name}/log"
         return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=CONTAINER)
 
     def _pod(self, spec: EnvironmentSpec) -> Object | None:
         return self._api.find(f"{_path(spec, 'pods')}/{spec.name}")
+
+    def _all(self, spec: EnvironmentSpec) -> list[Object]:
+        main = self._pod(spec)
+        return [*([main] if main is not None else ()), *workers.find(self._api, spec)]
 
     def _home(self, spec: EnvironmentSpec) -> StepOutcome:
         collection = _path(spec, "persistentvolumeclaims")
@@ -116,46 +126,70 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
         return StepOutcome(done=True, detail="it is there already")
 
     def _way(self, spec: EnvironmentSpec) -> StepOutcome:
-        self._api.apply(_path(spec, "networkpolicies", NETWORK), policy_of(spec))
-        if spec.port is not None:
-            self._api.apply(_path(spec, "services"), service_of(spec))
+        for policy in (policy_of(spec), *workers.policies_of(spec)):
+            self._api.apply(_path(spec, "networkpolicies", NETWORK), policy)
+        for service in (*([service_of(spec)] if spec.port is not None else ()), *workers.services_of(spec)):
+            inside.apply(self._api, _path(spec, "services"), service)
         return DONE
 
     def _start(self, spec: EnvironmentSpec) -> StepOutcome:
-        pod = self._pod(spec)
+        """The main pod or nothing; workers as far as there is room, and those that are left out at another start."""
+        queue = queues.labels_in(self._api, spec.workspace.external_name)
+        there = {each["metadata"]["name"]: each for each in workers.find(self._api, spec)}
+        main = pod_of(spec, chooses_users=self._chooses_users)
+        kept, refused = [self._started(spec, self._pod(spec), main, queue)], ""
+        for each in spec.of_workers().values():
+            made = workers.pod_of(each, chooses_users=self._chooses_users)
+            try:
+                kept.append(self._started(spec, there.get(each.name), made, queue))
+            except QuotaRefused as error:
+                refused = refused or error.message
+        if not all(kept):
+            return StepOutcome(done=False, detail="the previous one is still ending")
+        return StepOutcome(done=True, detail=refused, refused=refused)
+
+    def _started(
+        self, spec: EnvironmentSpec, pod: Object | None, made: Object, queue: Mapping[str, str]
+    ) -> bool:
+        """One pod, unless it is there; False while one that has ended still is."""
         if pod is None:
-            body = pod_of(spec, chooses_users=self._chooses_users)
-            body["metadata"]["labels"] |= queues.labels_in(self._api, spec.workspace.external_name)
-            inside.create(self._api, _path(spec, "pods"), body)
-            return DONE
+            made["metadata"]["labels"] |= queue
+            inside.create(self._api, _path(spec, "pods"), made)
+            return True
         finished = (pod.get("status") or {}).get("phase") in demand.FINISHED
         if not finished and "deletionTimestamp" not in pod["metadata"]:
-            return DONE
+            return True
         ending.end(self._api, _path(spec, "pods"), pod, seconds=0 if finished else release.GRACE_SECONDS)
-        return StepOutcome(done=False, detail="the previous one is still ending")
+        return False
 
     def _ready(self, spec: EnvironmentSpec) -> StepOutcome:
         pod = self._pod(spec)
         if pod is None:
             raise NotFound("it has ended: it is started again")
         if is_ready(pod):
-            return StepOutcome(done=True, detail=f"it runs on {pod['spec'].get('nodeName', '')}")
+            words = [f"it runs on {pod['spec'].get('nodeName', '')}"]
+            if spec.workers is not None and spec.workers.count:
+                found = workers.seen(workers.find(self._api, spec), spec)
+                words.append(found.detail or f"{workers_words(found.running)} too")
+            return StepOutcome(done=True, detail="; ".join(words))
         if hopeless(pod):
             raise Permanent(waits_for(pod, spec))
         return StepOutcome(done=False, detail=waits_for(pod, spec))
 
     def _stop(self, spec: EnvironmentSpec) -> StepOutcome:
-        pod = self._pod(spec)
-        if pod is not None:
+        for pod in self._all(spec):
             ending.end(self._api, _path(spec, "pods"), pod, seconds=release.GRACE_SECONDS)
-            pod = self._pod(spec)
-        if pod is not None:
-            return StepOutcome(done=False, detail=ending.in_words([pod]))
+        if left := self._all(spec):
+            return StepOutcome(done=False, detail=ending.in_words(left))
         return StepOutcome(done=True, detail="nothing of it runs")
 
     def _remove(self, spec: EnvironmentSpec) -> StepOutcome:
-        self._api.delete(f"{_path(spec, 'services')}/{spec.name}")
-        self._api.delete(f"{_path(spec, 'networkpolicies', NETWORK)}/{spec.name}")
+        services, policies = _path(spec, "services"), _path(spec, "networkpolicies", NETWORK)
+        also = [(services, each) for each in workers.services_of(spec)]
+        also += [(policies, each) for each in workers.policies_of(spec)]
+        names_of = [f"{collection}/{each['metadata']['name']}" for collection, each in also]
+        for path in (f"{services}/{spec.name}", f"{policies}/{spec.name}", *names_of):
+            self._api.delete(path)
         home = f"{_path(spec, 'persistentvolumeclaims')}/{spec.name}"
         self._api.delete(home)
         if self._api.find(home) is not None:
@@ -164,12 +198,6 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
-
-
-def is_ready(pod: Object) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
 
 
 def hopeless(pod: Object) -> bool:
@@ -216,7 +244,7 @@ def home_of(spec: EnvironmentSpec) -> Object:
 
 def service_of(spec: EnvironmentSpec) -> Object:
     port = {"name": "http", "port": spec.port, "targetPort": spec.port}
-    return _object(spec, "v1", "Service", {"selector": {names.ENVIRONMENT: str(spec.id)}, "ports": [port]})
+    return _object(spec, "v1", "Service", {"selector": workers.labels_of_main(spec), "ports": [port]})
 
 
 def policy_of(spec: EnvironmentSpec) -> Object:
@@ -224,7 +252,7 @@ def policy_of(spec: EnvironmentSpec) -> Object:
     door = {"namespaceSelector": {"matchLabels": {names.DOOR: "true"}}}
     way = {"from": [door], "ports": [{"protocol": "TCP", "port": spec.port}]}
     body: Object = {
-        "podSelector": {"matchLabels": {names.ENVIRONMENT: str(spec.id)}},
+        "podSelector": {"matchLabels": workers.labels_of_main(spec)},
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [way] if spec.port is not None else [],
         "egress": [{"to": [{"podSelector": {}}]}],
@@ -240,4 +268,4 @@ def pod_of(spec: EnvironmentSpec, *, chooses_users: bool = True) -> Object:
         container["readinessProbe"] = {"httpGet": answers, "periodSeconds": 2}
     claims = {"home": (spec.name, spec.home)}
     body = inside.pod_spec(spec, container, restart="Always", claims=claims, chooses_users=chooses_users)
-    return _object(spec, "v1", "Pod", body)
+    return workers.main(spec, _object(spec, "v1", "Pod", body))

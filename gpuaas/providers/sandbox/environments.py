@@ -5,8 +5,10 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 
+from django.db.models import QuerySet
+
 from gpuaas.core import clock
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import NotFound, QuotaRefused
 from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
     Carry,
@@ -17,6 +19,7 @@ from gpuaas.providers.base import (
     Run,
     StepOutcome,
     StepSpec,
+    workers_words,
 )
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox import homes, inside, rooms, shell
@@ -50,10 +53,16 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
             preempted_at = datetime.fromisoformat(told) if told else None
             if pod is None:
                 return ObservedEnvironment(exists=False, preempted_at=preempted_at)
-            ready = _is_ready(site, pod)
-            waits = "" if ready else pod.waiting_for or "it starts"
+            ready, there = _is_ready(site, pod), _workers(room, spec)
+            running = sum(_is_ready(site, each) for each in there)
             return ObservedEnvironment(
-                exists=True, ready=ready, detail=waits, node=pod.node_name, preempted_at=preempted_at
+                exists=True,
+                ready=ready,
+                detail=_lack(site, there, spec) if ready else pod.waiting_for or "it starts",
+                node=pod.node_name,
+                workers=running,
+                whole=len(there) == len(spec.of_workers()),
+                preempted_at=preempted_at,
             )
 
     def reach(self, spec: EnvironmentSpec) -> Carry:
@@ -87,7 +96,9 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
                 raise NotFound("it does not run, so nothing answers")
             yield site, pod
 
-    def log(self, spec: EnvironmentSpec, *, lines: int) -> str:
+    def log(self, spec: EnvironmentSpec, *, lines: int, worker: int = 0) -> str:
+        if worker:
+            spec = spec.of_worker(worker)
         with self.place("log", spec) as (_, room):
             pod = _pod(room, spec)
         if pod is None or pod.scheduled_at is None:
@@ -101,6 +112,24 @@ class SandboxEnvironments(inside.Inside[EnvironmentSpec], Environments):
 
 def _pod(room: SandboxNamespace | None, spec: EnvironmentSpec) -> SandboxPod | None:
     return one_or_none(room.pods.filter(name=spec.name, finished_at=None)) if room is not None else None
+
+
+def _pods(room: SandboxNamespace, spec: EnvironmentSpec) -> QuerySet[SandboxPod]:
+    """The main one's and its workers'."""
+    return room.pods.filter(name__in=[spec.name, *(each.name for each in spec.of_workers().values())])
+
+
+def _workers(room: SandboxNamespace | None, spec: EnvironmentSpec) -> list[SandboxPod]:
+    if room is None or not spec.of_workers():
+        return []
+    return list(_pods(room, spec).exclude(name=spec.name).filter(finished_at=None, gone_at=None))
+
+
+def _lack(site: SandboxSite, there: list[SandboxPod], spec: EnvironmentSpec) -> str:
+    """How many of its workers run, if not all do."""
+    wanted, running = len(spec.of_workers()), sum(_is_ready(site, each) for each in there)
+    verb = "runs" if running == 1 else "run"
+    return f"{running} of {workers_words(wanted)} {verb}" if running < wanted else ""
 
 
 def _is_ready(site: SandboxSite, pod: SandboxPod) -> bool:
@@ -117,15 +146,25 @@ def _home(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> S
 
 
 def _start(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
-    pod = one_or_none(room.pods.filter(name=spec.name))
-    if pod is not None and pod.gone_at is not None:
+    """The main pod or nothing; workers as far as there is room."""
+    there, refused = {pod.name: pod for pod in _pods(room, spec)}, ""
+    if any(pod.gone_at is not None for pod in there.values()):
         return StepOutcome(done=False, detail="the previous one is still ending")
-    if pod is None:
-        made = SandboxPod(name=spec.name, gpus=spec.gpus, vcpus=spec.vcpus, memory_gib=spec.memory_gib)
-        made.resource_name = spec.resource_name
-        pod_admit(site, room, made)
-        advance(site, now=clock.now())
-    return DONE
+    if spec.name not in there:
+        pod_admit(site, room, _made(spec))
+    for each in spec.of_workers().values():
+        try:
+            if each.name not in there:
+                pod_admit(site, room, _made(each))
+        except QuotaRefused as error:
+            refused = refused or error.message
+    advance(site, now=clock.now())
+    return StepOutcome(done=True, detail=refused, refused=refused)
+
+
+def _made(spec: EnvironmentSpec) -> SandboxPod:
+    sizes = {"gpus": spec.gpus, "vcpus": spec.vcpus, "memory_gib": spec.memory_gib}
+    return SandboxPod(name=spec.name, resource_name=spec.resource_name if spec.gpus else "", **sizes)
 
 
 def _ready(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
@@ -133,14 +172,15 @@ def _ready(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> 
     if pod is None:
         raise NotFound("it has ended: it is started again")
     if _is_ready(site, pod):
-        return StepOutcome(done=True, detail=f"it runs on {pod.node_name}")
+        lack = _lack(site, _workers(room, spec), spec)
+        return StepOutcome(done=True, detail="; ".join(filter(None, (f"it runs on {pod.node_name}", lack))))
     return StepOutcome(done=False, detail=pod.waiting_for or "it starts")
 
 
 def _stop(site: SandboxSite, room: SandboxNamespace, spec: EnvironmentSpec) -> StepOutcome:
-    pods_end(site, room.pods.filter(name=spec.name))
+    pods_end(site, _pods(room, spec))
     advance(site, now=clock.now())
-    if room.pods.filter(name=spec.name).exists():
+    if _pods(room, spec).exists():
         return StepOutcome(done=False, detail="it is ending")
     return StepOutcome(done=True, detail="nothing of it runs")
 

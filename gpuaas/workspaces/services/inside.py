@@ -37,7 +37,7 @@ def place_judge(
         return None
     room = room_of(workspace=workspace)
     with wrong:
-        row.pool = room.pool_of(gpu) if row.gpus else None
+        row.pool = room.pool_of(gpu) if row.has_gpus else None
         if workspace.is_spot and not row.gpus:  # of what is lent only GPUs are counted and charged
             raise Invalid.field("gpus", "this workspace borrows its GPUs: ask for at least one")
     return room

@@ -17,10 +17,19 @@ from django.urls import reverse
 from deploy.lab.node import Lab
 from gpuaas.core.clock import now
 from gpuaas.core.errors import NotFound
-from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentUse
-from gpuaas.environments.services import environment_create, kind_create
+from gpuaas.environments.models import Environment, EnvironmentKind, EnvironmentLog, EnvironmentUse
+from gpuaas.environments.reconcile import log_fetch
+from gpuaas.environments.services import (
+    environment_create,
+    environment_delete,
+    environment_log_ask,
+    environment_start,
+    environment_stop,
+    kind_create,
+)
 from gpuaas.environments.spec import spec_of
 from gpuaas.providers.base import Address, Carry, Change, EnvironmentSpec
+from gpuaas.providers.kubeapi import names
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
@@ -151,6 +160,109 @@ def test_it_runs_sees_its_devices_and_keeps_its_home(
     carry_out(site, Change.DELETE, spec)
     assert free(bought.admin) == before
     assert bought.admin.find(f"{bought.path('persistentvolumeclaims')}/{spec.name}") is None
+
+
+# -- workers -------------------------------------------------------------------------------------------------------
+
+JOINS, LIVES = 7077, "trap exit TERM; sleep 3600 & wait"
+# its program writes down who comes
+MASTER = (
+    "mkdir -p /tmp/www/cgi-bin && cd /tmp/www && echo it answers > index.html && "
+    "printf '#!/bin/sh\\necho $QUERY_STRING >> /tmp/joined; echo; echo welcome\\n' > cgi-bin/join && chmod 755 cgi-bin/join && "
+    f"httpd -p {JOINS} -h /tmp/www && exec httpd -f -p {PORT} -h /tmp/www"
+)
+# busybox looks names up by no domain of its own, and asks by address
+JOIN = (
+    "domain=`awk '/^search/ {print $2}' /etc/resolv.conf`; until "
+    "address=`nslookup $MAIN.$domain | awk '/^Address/ {found = $2} END {print found}'` && "
+    f'wget -qO- "http://$address:{JOINS}/cgi-bin/join?$WORKER-$WORKER_VCPUS-$WORKER_GPUS-$NVIDIA_VISIBLE_DEVICES"; '
+    f"do sleep 1; done; {LIVES}"
+)
+CLUSTER: dict[str, Any] = {
+    "image": TOOLS,
+    "command": ["sh", "-c", MASTER],
+    "port": PORT,
+    "readiness": "/",
+    "home": "/home/user",
+    "gpus": 0,
+    "vcpus": 1,
+    "memory_gib": 1,
+    "home_gib": 1,
+    "workers": {
+        "most": 2,
+        "command": ["sh", "-c", JOIN],
+        "gpus": 1,
+        "vcpus": 1,
+        "memory_gib": 1,
+    },
+}
+
+
+def used(room: Room) -> dict[str, str]:
+    """Of what counts in the quota of the namespace."""
+    found = room.admin.get(f"{room.path('resourcequotas')}/{names.QUOTA}")["status"]["used"]
+    return {key: found[key] for key in ("requests.cpu", "requests.memory", "requests.nvidia.com/gpu", "pods")}
+
+
+NOTHING = {"requests.cpu": "0", "requests.memory": "0", "requests.nvidia.com/gpu": "0", "pods": "0"}
+
+
+@pytest.fixture
+def cluster(node_lab: Lab, bought: Room, project: Project, alice: User, as_alice: Actor) -> Environment:
+    """Ready, in what alice bought."""
+    workspace = workspace_row(LabSite(node_lab.kubeconfig), bought, project, alice, L4)
+    workspace.storage_gib = 10
+    workspace.save(update_fields=["storage_gib"])
+    return runs_in(workspace, node_lab, bought, as_alice, CLUSTER)
+
+
+def joined(lab: Lab, row: Environment) -> list[list[str]]:
+    """Who has come: number, vCPUs, GPUs, and which."""
+    place = Place(Kubectl(lab.control), row.workspace.external_name)
+    found = place.execute(row.external_name, "cat /tmp/joined 2> /dev/null || true")
+    return [each.split("-", 3) for each in sorted(found.split())]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_find_the_main_pod_by_its_name_and_count_as_bought(
+    node_lab: Lab, bought: Room, as_alice: Actor, cluster: Environment
+) -> None:
+    row = cluster
+    until(lambda: joined(node_lab, row), "its worker has found it")
+    ((number, vcpus, gpus, device),) = joined(node_lab, row)
+    assert (number, vcpus, gpus) == ("1", "1", "1")
+    assert re.fullmatch(r"GPU-[0-9a-f-]{36}", device)
+    until(lambda: run_now(row).observed.get("workers") == 1, "the portal knows that it runs")
+    until(lambda: used(bought)["pods"] == "2", "both count")
+    whole = {"requests.cpu": "2", "requests.memory": "2Gi", "requests.nvidia.com/gpu": "1", "pods": "2"}
+    assert used(bought) == whole
+    environment_log_ask(actor=as_alice, environment=row, worker=1)
+    log_fetch(row.pk)
+    assert "welcome" in EnvironmentLog.objects.get().text
+
+    place = Place(Kubectl(node_lab.control), bought.spec.external_name)
+    place.run("delete", "pod", f"{row.external_name}-w1", "--wait=true")
+    until(lambda: run_now(row).observed.get("workers") == 1, "what a member has ended runs again")
+    until(lambda: len(joined(node_lab, row)) == 2, "it has come back to the same main pod")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_of_main_pod_and_workers_is_left_after_a_stop(
+    node_lab: Lab, bought: Room, as_alice: Actor, cluster: Environment
+) -> None:
+    row = cluster
+    environment_stop(actor=as_alice, environment=row)
+    until(lambda: run_now(row).state == "suspended", "it is stopped")
+    until(lambda: used(bought) == NOTHING, "its quota is free")
+    environment_start(actor=as_alice, environment=row)
+    until(lambda: run_now(row).state == "ready", "it is ready again")
+    until(lambda: joined(node_lab, row), "its worker has found the new main pod")
+    environment_delete(actor=as_alice, environment=row)
+    until(lambda: run_now(row).state == "deleted", "it is deleted")
+    until(lambda: used(bought) == NOTHING, "its quota is free")
+    selector = f"{names.ENVIRONMENT}={row.pk}"
+    for plural in ("pods", "services", "persistentvolumeclaims"):
+        assert bought.admin.items(bought.path(plural), labelSelector=selector) == []
 
 
 # -- nobody uses it ------------------------------------------------------------------------------------------------

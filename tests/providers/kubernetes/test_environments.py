@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import Change, EnvironmentSpec, WorkspaceRef
+from gpuaas.core.errors import Permanent, QuotaRefused
+from gpuaas.providers.base import Change, EnvironmentSpec, WorkerSpec, WorkspaceRef
 from gpuaas.providers.kubeapi import manifests, names
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubernetes import workers
 from gpuaas.providers.kubernetes.environments import (
-    CONTAINER,
     home_of,
     hopeless,
-    is_ready,
     pod_of,
     policy_of,
     service_of,
     waits_for,
 )
+from gpuaas.providers.kubernetes.workers import CONTAINER, is_ready
 from tests.contracts.rigs.kubernetes import volume_for
-from tests.lab.fixtures import carry_out
+from tests.lab.fixtures import carry_out, until
 from tests.providers.kubernetes.conftest import Room, make_spec
 
 SPEC = EnvironmentSpec(
@@ -41,6 +41,8 @@ SPEC = EnvironmentSpec(
     arguments=("--folder=$(FOLDER)",),
     variables={"FOLDER": "work"},
 )
+HOST = f"{SPEC.name}-main"
+CLUSTER = replace(SPEC, workers=WorkerSpec(2, HOST, "worker:1", 1, 2, 1, command=("work", "$(MAIN)")))
 
 
 def test_the_pod_asks_for_exactly_what_was_ordered() -> None:
@@ -151,6 +153,127 @@ def test_one_that_is_ending_is_not_ready() -> None:
     assert is_ready(pod)
     pod["metadata"]["deletionTimestamp"] = "2026-11-26T12:00:00Z"
     assert (is_ready(pod), waits_for(pod, SPEC)) == (False, "it is ending")
+
+
+# -- workers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_is_a_pod_of_its_own_size_without_a_home() -> None:
+    first, second = (workers.pod_of(each) for each in CLUSTER.of_workers().values())
+    assert (first["metadata"]["name"], second["metadata"]["name"]) == (f"{SPEC.name}-w1", f"{SPEC.name}-w2")
+    (container,) = first["spec"]["containers"]
+    amounts = {"cpu": "1", "memory": "2Gi", "nvidia.com/gpu": "1"}
+    assert (container["image"], container["command"]) == ("worker:1", ["work", "$(MAIN)"])
+    assert container["resources"] == {"limits": amounts, "requests": amounts}
+    assert not {"ports", "readinessProbe", "args"} & container.keys()
+    assert [next(iter(set(each) - {"name"})) for each in first["spec"]["volumes"]] == ["emptyDir"]
+    assert first["spec"]["automountServiceAccountToken"] is False
+
+
+def test_the_door_and_the_name_lead_to_the_main_pod_alone() -> None:
+    main, worker = pod_of(CLUSTER), workers.pod_of(CLUSTER.of_worker(1))
+    (named,) = workers.services_of(CLUSTER)
+    assert (named["metadata"]["name"], named["spec"]["clusterIP"]) == (HOST, "None")
+    assert named["spec"]["publishNotReadyAddresses"] is True
+    assert (main["spec"]["hostname"], main["spec"]["subdomain"]) == (HOST, HOST)
+    chosen = [named["spec"]["selector"], service_of(CLUSTER)["spec"]["selector"]]
+    chosen.append(policy_of(CLUSTER)["spec"]["podSelector"]["matchLabels"])
+    for labels in chosen:
+        assert labels.items() <= main["metadata"]["labels"].items()
+        assert not labels.items() <= worker["metadata"]["labels"].items()
+
+
+def test_pods_of_one_environment_alone_reach_each_other() -> None:
+    (policy,) = workers.policies_of(CLUSTER)
+    own = {"podSelector": {"matchLabels": {names.ENVIRONMENT: str(SPEC.id)}}}
+    assert policy["spec"]["ingress"] == [{"from": [own]}]
+    assert policy["spec"]["podSelector"] == own["podSelector"]
+    for pod in (pod_of(CLUSTER), workers.pod_of(CLUSTER.of_worker(1))):
+        assert own["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_without_workers_all_is_as_it_was() -> None:
+    assert not workers.services_of(SPEC)
+    assert not workers.policies_of(SPEC)
+    assert names.PART not in pod_of(SPEC)["metadata"]["labels"]
+    assert not {"hostname", "subdomain"} & pod_of(SPEC)["spec"].keys()
+
+
+def worker_seen(number: int, **state: Any) -> Object:
+    pod = seen(**state)
+    pod["metadata"]["name"] = f"{SPEC.name}-w{number}"
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("found", "running", "missing", "words"),
+    [
+        ([worker_seen(1, ready=True), worker_seen(2, ready=True)], 2, 0, ""),
+        ([worker_seen(2, ready=True)], 1, 1, "1 of 2 workers runs; worker 1: it is gone"),
+        (
+            [
+                worker_seen(1, ready=True),
+                worker_seen(2, state={"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}),
+            ],
+            1,
+            0,
+            "1 of 2 workers runs; worker 2: ImagePullBackOff: no such image",
+        ),
+        ([], 0, 2, "0 of 2 workers run; worker 1: it is gone"),
+    ],
+)
+def test_how_many_workers_run(found: list[Object], running: int, missing: int, words: str) -> None:
+    assert workers.seen(found, CLUSTER) == workers.Seen(running, missing, words)
+
+
+@pytest.mark.lab
+def test_workers_are_restricted_and_no_member_makes_or_takes_one(room: Room) -> None:
+    few = WorkerSpec(1, HOST, "worker:1", vcpus=1, memory_gib=1)
+    spec = replace(SPEC, workspace=room.ref, home_gib=1, vcpus=1, memory_gib=1, gpus=1, workers=few)
+    room.admin.create("/api/v1/persistentvolumes", volume_for(spec))
+    site = room.driver.environments
+    carry_out(site, Change.CREATE, spec, before="ready")
+    space = f"/api/v1/namespaces/{room.spec.external_name}"
+    strict = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    assert not [each for each in room.admin.warnings(space, strict) if spec.name in each]
+    pod, service = f"{room.path('pods')}/{spec.name}-w1", f"{room.path('services')}/{HOST}"
+    for taken in (names.PART, names.ENVIRONMENT):
+        with pytest.raises(Permanent, match="belong to the portal"):
+            room.tenant.merge(pod, {"metadata": {"labels": {taken: None}}})
+    mine: Object = {"metadata": {"name": "mine", "labels": {names.PART: workers.MAIN}}}
+    mine["spec"] = {"containers": [{"name": "main", "image": "notebook:1"}]}
+    with pytest.raises(Permanent, match="belong to the portal"):
+        room.tenant.create(room.path("pods"), mine)
+    changed: Object = {"spec": {"selector": {"mine": "yes"}}}
+    for unwanted in (lambda: room.tenant.merge(service, changed), lambda: room.tenant.delete(service)):
+        with pytest.raises(Permanent, match="belongs to the portal"):
+            unwanted()
+    named = {"name": "mine", "labels": {"app": "mine"}}
+    room.tenant.create(room.path("services"), {"metadata": named, "spec": {"ports": [{"port": 80}]}})
+    assert room.tenant.merge(f"{room.path('services')}/mine", changed)["spec"]["selector"] == {"mine": "yes"}
+    assert room.tenant.delete(f"{room.path('services')}/mine")
+    assert room.admin.get(service)["spec"]["selector"] == workers.labels_of_main(spec)
+    # a member may end one: it comes back
+    room.tenant.delete(pod, gracePeriodSeconds="0")
+    until(lambda: room.admin.find(pod) is None, "the worker is gone")
+    seen_now = site.observe(spec)
+    assert (seen_now.exists, seen_now.whole) == (True, False)
+    carry_out(site, Change.CREATE, spec, before="ready")
+    assert room.admin.find(pod) is not None
+    carry_out(site, Change.DELETE, spec)
+    policies = room.path("networkpolicies", "/apis/networking.k8s.io/v1")
+    for path in (pod, service, f"{policies}/{spec.name}-workers", f"{policies}/{spec.name}"):
+        assert room.admin.find(path) is None
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("spec", [SPEC, replace(CLUSTER, port=None)])
+def test_a_service_over_the_quota_is_refused_in_our_words(room: Room, spec: EnvironmentSpec) -> None:
+    quotas = room.path("resourcequotas")
+    room.admin.create(quotas, {"metadata": {"name": "few"}, "spec": {"hard": {"services": "0"}}})
+    until(lambda: "hard" in (room.admin.get(f"{quotas}/few").get("status") or {}), "the quota counts")
+    with pytest.raises(QuotaRefused, match="asked services=1"):
+        room.driver.environments.perform(Change.CREATE, replace(spec, workspace=room.ref), "network")
 
 
 @pytest.mark.lab

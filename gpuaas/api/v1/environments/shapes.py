@@ -20,7 +20,7 @@ from gpuaas.api.fields import (
 from gpuaas.api.v1.clusters.shapes import Document
 from gpuaas.api.v1.shapes import SUCCEEDED
 from gpuaas.core import clock
-from gpuaas.environments.definition import IDLE_MOST, definition_read
+from gpuaas.environments.definition import IDLE_MOST, WORKERS_MOST, definition_read
 from gpuaas.environments.models import Environment, EnvironmentKind, TokenDay
 from gpuaas.environments.selectors import address_of, hours_of, ssh_command_of, use_of
 from gpuaas.environments.states import Access, EnvironmentState, KindState, OperationKind
@@ -74,6 +74,15 @@ class EnvironmentInput(Input):
     vcpus = _size("vcpus", "Number of vCPUs.")
     memory_gib = _size("memory_gib", "Memory in GiB.")
     home_gib = _size("home_gib", "Size of its home in GiB, out of the workspace's storage.")
+    workers = Whole(
+        required=False,
+        min_value=0,
+        max_value=WORKERS_MOST,
+        help_text="Number of pods that work for it, where its kind has some. Default: the kind's.",
+    )
+    worker_gpus = _size("gpus", "GPUs of each worker, where the kind leaves that open.")
+    worker_vcpus = _size("vcpus", "vCPUs of each worker, where the kind leaves that open.")
+    worker_memory_gib = _size("memory_gib", "Memory of each worker in GiB, where the kind leaves that open.")
     parameters = Document(required=False, help_text="By the JSON Schema of the kind.")
     idle_hours = IdleHours(required=False)
     access = _access()
@@ -86,6 +95,15 @@ class EnvironmentChangeInput(ChangeInput):
 
 class EnvironmentKeepInput(Input):
     until = Instant(help_text="At most 7 days from now.")
+
+
+class EnvironmentLogInput(Input):
+    worker = Whole(
+        required=False,
+        min_value=0,
+        max_value=WORKERS_MOST,
+        help_text="Whose log: the number of a worker; 0, the default: the main pod's.",
+    )
 
 
 class EnvironmentCloneInput(Input):
@@ -162,6 +180,13 @@ class EnvironmentOutput(Output):
     vcpus = serializers.IntegerField()
     memory_gib = serializers.IntegerField()
     home_gib = serializers.IntegerField()
+    workers = serializers.IntegerField(help_text="Pods that work for it.")
+    worker_gpus = serializers.IntegerField(help_text="Of each worker.")
+    worker_vcpus = serializers.IntegerField(help_text="Of each worker.")
+    worker_memory_gib = serializers.IntegerField(help_text="Of each worker.")
+    workers_running = serializers.IntegerField(
+        source="observed.workers", default=0, help_text="How many of them the site last saw at work."
+    )
     parameters = Document()
     access = serializers.ChoiceField(choices=Access.choices, help_text="Who may open it at its address.")
     idle_hours = serializers.IntegerField(allow_null=True, help_text="As chosen; null: as the kind says.")
@@ -222,12 +247,26 @@ class EnvironmentOperationOutput(Output):
 
 class EnvironmentLogOutput(Output):
     text = serializers.CharField(allow_blank=True, help_text="The last 200 lines.")
+    worker = serializers.IntegerField(help_text="Of which worker the text is; 0: of the main pod.")
+    asked = serializers.IntegerField(help_text="Whose was asked for last, in the same numbers.")
     failure = serializers.CharField(allow_blank=True, help_text="Why there are none.")
     taken_at = serializers.DateTimeField(allow_null=True)
     fetching = serializers.SerializerMethodField(help_text="Whether the portal is asking the site for it.")
 
     def get_fetching(self, row: Any) -> bool:
         return row.due_at is not None
+
+
+class EnvironmentKindWorkersOutput(Output):
+    most = serializers.IntegerField(help_text="How many an order may have.")
+    count = serializers.IntegerField(help_text="How many it has if it says nothing else.")
+    sizes = serializers.DictField(
+        child=serializers.IntegerField(), help_text="Of each worker, if an order says nothing else."
+    )
+    open = serializers.ListField(
+        child=serializers.CharField(), help_text="Of these, what an order may choose."
+    )
+    memory_gib_least = serializers.IntegerField(help_text="Of their memory, the least that it may choose.")
 
 
 class EnvironmentKindOutput(Output):
@@ -240,6 +279,7 @@ class EnvironmentKindOutput(Output):
     idle_hours = serializers.SerializerMethodField(
         help_text="Hours without use after which it is stopped at the latest; null: never."
     )
+    workers = serializers.SerializerMethodField(help_text="Pods that work for its own; null: it has none.")
 
     access = serializers.SerializerMethodField(
         help_text="Who may open one, of which an order chooses; the first is the default."
@@ -248,6 +288,11 @@ class EnvironmentKindOutput(Output):
     @extend_schema_field(serializers.ListField(child=serializers.ChoiceField(choices=Access.choices)))
     def get_access(self, row: EnvironmentKind) -> list[str]:
         return list(definition_read(row.versions.all()[0].document).access)
+
+    @extend_schema_field(EnvironmentKindWorkersOutput(allow_null=True))
+    def get_workers(self, row: EnvironmentKind) -> Any:
+        found = definition_read(row.versions.all()[0].document).workers
+        return EnvironmentKindWorkersOutput(found).data if found is not None else None
 
     @extend_schema_field({"type": "object", "additionalProperties": True})
     def get_schema(self, row: EnvironmentKind) -> dict[str, Any]:
@@ -267,7 +312,7 @@ class EnvironmentKindInput(Input):
     name = Text(max_length=100)
     description = TextOrEmpty(max_length=300)
     document = Document(
-        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, parameters."
+        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, workers, parameters."
     )
     note = TextOrEmpty(max_length=300)
 
@@ -280,7 +325,7 @@ class EnvironmentKindPatchInput(ChangeInput):
 
 class EnvironmentKindVersionInput(Input):
     document = Document(
-        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, parameters."
+        help_text="Image, command, port, readiness, home, sizes, idleness, access, variables, workers, parameters."
     )
     note = TextOrEmpty(max_length=300)
 

@@ -16,6 +16,7 @@ from gpuaas.api.v1.environments.shapes import (
     EnvironmentInput,
     EnvironmentKeepInput,
     EnvironmentKindOutput,
+    EnvironmentLogInput,
     EnvironmentLogOutput,
     EnvironmentOperationOutput,
     EnvironmentOutput,
@@ -220,12 +221,18 @@ class EnvironmentLogView(EnvironmentView):
         workspace."""
         return Response(EnvironmentLogOutput(_log_of(self.entered())).data)
 
-    @operation("environment_log_fetch", "Fetch the log of an environment", accepted=EnvironmentLogOutput)
+    @operation(
+        "environment_log_fetch",
+        "Fetch the log of an environment",
+        body=EnvironmentLogInput,
+        accepted=EnvironmentLogOutput,
+    )
     @idempotent
     def post(self, request: Request, project: str, environment: uuid.UUID) -> Response:
         """The portal asks the site in the background: `fetching` is false again once it has answered."""
         found = self.held(self.changes)
-        services.environment_log_ask(actor=self.actor, environment=found)
+        asked = self.input(EnvironmentLogInput)
+        services.environment_log_ask(actor=self.actor, environment=found, **asked)
         return Response(EnvironmentLogOutput(_log_of(found)).data, status=202)
 
 

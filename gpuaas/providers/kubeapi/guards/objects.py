@@ -54,8 +54,15 @@ def _objects(site: Site) -> Object:
             resources("", "resourcequotas resourcequotas/status limitranges serviceaccounts/token"),
             resources("networking.k8s.io", "networkpolicies"),
             resources("rbac.authorization.k8s.io", "roles rolebindings"),
+            resources("", "services", ["UPDATE", "DELETE"]),
         ],
-        conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
+        conditions={
+            "in-a-workspace": site.in_workspace,
+            "by-others": site.outsiders,
+            # of services, those of environments, by which workers find their main pod
+            "no-service-of-theirs": "request.resource.resource != 'services' || "
+            f"'{names.ENVIRONMENT}' in oldObject.metadata.?labels.orValue({{}})",
+        },
         rules=(Rule("false", "this object belongs to the portal: change the workspace there"),),
     )
 
