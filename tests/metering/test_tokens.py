@@ -4,10 +4,12 @@ import threading
 from datetime import date, timedelta
 
 import pytest
+from django.conf import settings as portal
 from django.db import OperationalError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billing.services.keeping import PART
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, TokenDay
 from gpuaas.environments.tokens import COUNT_MOST, Counts
@@ -155,6 +157,11 @@ def test_the_frequent_round_looks_at_two_days_and_the_daily_one_at_all(endpoint:
     assert set(charged(endpoint, Meter.TOKENS_IN)) == {today, today - timedelta(days=2)}
     held_sync_all()
     assert len(charged(endpoint, Meter.TOKENS_IN)) == 3
+
+
+def test_the_frequent_round_comes_no_more_often_than_today_is_added_up() -> None:
+    """Each one voids what is kept of today, of every project with an endpoint that is asked."""
+    assert portal.CELERY_BEAT_SCHEDULE["metering-tokens"]["schedule"] >= PART.total_seconds()
 
 
 @pytest.mark.django_db
