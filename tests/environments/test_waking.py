@@ -29,7 +29,7 @@ from gpuaas.environments.services.access import hashed
 from gpuaas.providers.sandbox.dials import failure_plan
 from gpuaas.providers.sandbox.pods import pod_create, pod_delete
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_suspend
+from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry
 from tests.environments import stage
@@ -242,6 +242,19 @@ def test_what_a_person_has_started_or_the_site_refuses_otherwise_fails(
         failure_plan(site, verb="environment-resume:start", error="permanent", times=3)
         assert waking.woken(found) == waking.STARTING
     assert (stage.settle(lab).state, waking.woken(found)) == ("failed", waking.FAILED)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_whose_workspace_is_deleted_until_it_is_locked_is_gone(
+    lab: Environment, key: str, as_alice: Actor
+) -> None:
+    found, answered = shown(lab), list[Asleep]()
+    with ThreadPoolExecutor(1) as pool, transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=lab.workspace_id)
+        pool.submit(at_once, 1, lambda _: answered.append(waking.woken(found)))
+        until(waiting, "the start waits for the workspace")
+        workspace_delete(actor=as_alice, workspace=lab.workspace)
+    assert (answered, starts(lab)) == ([waking.GONE], 0)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -13,8 +13,10 @@ from gpuaas.environments.door.passes import Admission, holder_of
 from gpuaas.environments.models import DoorKey, Environment
 from gpuaas.environments.selectors import environments_loaded, was_idle
 from gpuaas.environments.services.changes import environment_wake
-from gpuaas.environments.services.rows import CROWDED
+from gpuaas.environments.services.rows import CROWDED, ENVIRONMENT
 from gpuaas.environments.states import ON_ITS_WAY, EnvironmentState
+from gpuaas.lifecycle.allowed import Verb
+from gpuaas.workspaces.services.rows import WORKSPACE
 from gpuaas.workspaces.spec import is_asleep
 
 S = EnvironmentState
@@ -47,8 +49,15 @@ def woken(found: Admission) -> Asleep:
         except QuotaRefused:
             return NO_ROOM
         except GpuaasError:
-            return NOT_NOW
+            row = environments_loaded().get(pk=row.pk)
+            if row.state == S.STOPPED and _is_closed(row):
+                return NOT_NOW
     return _why(row)
+
+
+def _is_closed(row: Environment) -> bool:
+    """Whether its workspace starts nothing now."""
+    return bool(WORKSPACE.why_not(row.workspace, Verb.RUN) or ENVIRONMENT.why_not_now(row, Verb.RESUME))
 
 
 def _is_crowded(row: Environment) -> bool:
