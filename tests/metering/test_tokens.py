@@ -2,6 +2,7 @@
 
 import threading
 from datetime import date, timedelta
+from decimal import Decimal
 
 import pytest
 from django.conf import settings as portal
@@ -145,6 +146,7 @@ def test_a_day_that_late_tokens_of_an_earlier_one_leave_without_a_unit_has_no_le
     counted(endpoint, first, 100)  # 300 then, and 400 with the second
     assert tokens_sync() == 2
     assert charged(endpoint, Meter.TOKENS_IN) == {first: 1}
+    assert [row.millions for row in UsageInterval.objects.order_by("started_at")] == [Decimal(1) / 3600, 0]
     assert tokens_sync() == 0
 
 
