@@ -135,7 +135,7 @@ def _description(facts: Facts) -> str:
     if charge.meter in TOKEN_METERS:
         text = f"{Meter(charge.meter).label} of model endpoints"
     if charge.status == "included":
-        text += ", included in another price"
+        text += ", free" if charge.meter in TOKEN_METERS else ", included in another price"
     return f"{text}, used earlier" if facts.correction else text
 
 

@@ -14,7 +14,7 @@ from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.metering.final import month_final
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import TOKEN_METERS, Meter
 from tenants.actors import Actor
 from tenants.audit import audit_record
 from tenants.roles import Permission
@@ -62,12 +62,12 @@ def usage_write_off(
 
 
 def _unpaid(meter: Meter, flavor: Flavor | None) -> Meter:
-    """A meter whose usage waits for a price where it has none: all else is then part of another price (rating.md, section 6)."""
+    """A meter whose usage waits for a price where it has none: all else is then part of another price, or free (rating.md,
+    section 6)."""
     used = flavor is not None and not flavor.is_lent and meter not in (Meter.GPU_HELD, Meter.GPU_IDLE)
     if used or meter in SHARED:
-        raise Invalid.field(
-            "meter", f"{meter.label} without a price is part of another price; there is nothing to write off"
-        )
+        why = "are free" if meter in TOKEN_METERS else "is part of another price"
+        raise Invalid.field("meter", f"{meter.label} without a price {why}; there is nothing to write off")
     return meter
 
 

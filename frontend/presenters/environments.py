@@ -26,6 +26,7 @@ from gpuaas.environments.selectors import (
     use_of,
 )
 from gpuaas.environments.services.idle import USE
+from gpuaas.environments.services.rows import CROWDED
 from gpuaas.environments.states import Access, EnvironmentState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.operations import StepRow
@@ -188,6 +189,9 @@ def _idle(row: Environment) -> Notice | None:
             if address_of(row)
             else "Its home is kept: start it again when you need it."
         )
+        if CROWDED in row.conditions:
+            text = f"Stopped again on {formats.when(use.stopped_at)}. {again}"
+            return Notice(Tone.WARN, "A request with a key found no room for it", text)
         text = f"Stopped on {formats.when(use.stopped_at)}, since nobody used it. {again}"
         return Notice(Tone.OFF, "It was stopped for want of use", text)
     return None

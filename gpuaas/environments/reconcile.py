@@ -7,18 +7,21 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db import transaction
+
 from gpuaas.core import claims, clock
 from gpuaas.core.claims import claimed
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized, Unavailable
+from gpuaas.core.errors import GpuaasError, NotFound, QuotaRefused, Unauthorized, Unavailable
 from gpuaas.core.texts import storable
 from gpuaas.environments.models import (
     Environment,
     EnvironmentLog,
     EnvironmentUse,
 )
+from gpuaas.environments.services.changes import environment_sleep_on
 from gpuaas.environments.services.idle import USE
-from gpuaas.environments.services.rows import ENVIRONMENT
+from gpuaas.environments.services.rows import END_ONE, ENVIRONMENT, HOLDER
 from gpuaas.environments.spec import ENVIRONMENTS, FOR_SPEC, spec_of
 from gpuaas.environments.states import CHANGING, EnvironmentState
 from gpuaas.environments.tokens import counts_begin, counts_last
@@ -35,7 +38,7 @@ S = EnvironmentState
 LOOK_AGAIN = timedelta(seconds=60)
 LINES = 200
 RUNNING = "Running"  # the condition of one that was ready once
-REFUSED = "If pods in the workspace have taken its room, end one of them. Otherwise an operator has to check the site."
+REFUSED = f"{END_ONE} Otherwise an operator has to check the site."
 ENDS = {S.CREATING: S.READY, S.STOPPING: S.STOPPED, S.STARTING: S.READY, S.DELETING: S.DELETED}
 RECORD: Record[Environment, Environments, EnvironmentSpec] = Record(ENVIRONMENT, ENVIRONMENTS, CHANGING)
 Visit = inside.Visit[Environment, Environments, EnvironmentSpec]
@@ -197,8 +200,14 @@ def _running(seen: ObservedEnvironment, detail: str, remedy: str) -> dict[str, A
     }
 
 
-def _give_up(visit: Visit, step: StepRow, words: str) -> None:
+@transaction.atomic
+def _give_up(visit: Visit, step: StepRow, error: GpuaasError) -> None:
+    """What a key has started, and members' own pods leave no room for, sleeps on until it is asked for again."""
+    words = error.message[:500]
     RECORD.give_up(visit, step, words, failure=words)
+    by = visit.operation.requested_by if visit.operation else ""
+    if isinstance(error, QuotaRefused) and visit.row.state == S.STARTING and by == HOLDER:
+        environment_sleep_on(environment=visit.row, why=words)
 
 
 # -- its log -------------------------------------------------------------------------------------------------------

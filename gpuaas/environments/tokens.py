@@ -28,7 +28,7 @@ from gpuaas.environments.states import CHANGING, EnvironmentState
 
 LOOK: Final = timedelta(minutes=1)
 LOOK_MOST: Final = 300.0  # seconds, of one that does not answer
-LAST_SECONDS: Final = 3.0
+SECONDS: Final = 3.0  # as long as one look holds a worker of its site
 # of one counter, years of the fastest server: sums of a day fit into a column and what they cost into an invoice, whatever a server
 # claims each minute of it
 COUNT_MOST: Final = 10**13
@@ -87,7 +87,7 @@ def _count(value: str | int) -> int:
 READERS: Final[Mapping[str, Callable[[str], Counts]]] = {"vllm": vllm}
 
 
-def counts_read(row: Environment, *, seconds: float = 0) -> Counts | None:
+def counts_read(row: Environment, *, seconds: float = SECONDS) -> Counts | None:
     """Calls the site, unless the kind has no counters. Needs what `spec_of` needs. Raises the errors of the site, and Unavailable
     where nothing answers, or something else."""
     definition = definition_read(row.made_of.document)
@@ -128,7 +128,7 @@ def _look(counter: EnvironmentCounter, *, last: bool = False) -> bool:
     if row.state != EnvironmentState.READY and not last:
         # before it ends it is looked at once more by who ends it
         return claims.rest(counter, due_at=clock.now() + LOOK if row.state in CHANGING else None)
-    found = counts_read(row, seconds=LAST_SECONDS if last else 0)
+    found = counts_read(row, seconds=SECONDS)
     if found is None:
         return claims.rest(counter)
     _add(counter, found, last=last)

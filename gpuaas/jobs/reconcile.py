@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from gpuaas.core import claims, clock
+from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs import staging
 from gpuaas.jobs.lending import is_out, preemption_write, waiting_words
 from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
@@ -223,8 +224,9 @@ def _finish(visit: Visit, state: S) -> None:
         JOB.announce(row)
 
 
-def _give_up(visit: Visit, step: StepRow, words: str) -> None:
+def _give_up(visit: Visit, step: StepRow, error: GpuaasError) -> None:
     """The site refuses to start it: it failed, once nothing of it is there."""
+    words = error.message[:500]
     with RECORD.guarded(visit) as row:
         step.state, step.finished_at, step.detail = StepState.FAILED, clock.now(), words
         step.save(update_fields=["state", "finished_at", "detail"])

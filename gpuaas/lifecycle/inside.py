@@ -102,15 +102,15 @@ class Record(visits.Record[RowT], Generic[RowT, DriverT, SpecT]):
         pk: uuid.UUID,
         plan: Callable[[Visit[RowT, DriverT, SpecT]], Any],
         act: Callable[[Visit[RowT, DriverT, SpecT], Any], bool],
-        fail: Callable[[Visit[RowT, DriverT, SpecT], StepRow, str], None],
+        fail: Callable[[Visit[RowT, DriverT, SpecT], StepRow, GpuaasError], None],
     ) -> None:
         """plan: what to do next. act: does that; True = continue, False = the claim was released. fail: after the last refusal of
         a step, with what the site said."""
 
         def refused(visit: Visit[RowT, DriverT, SpecT], action: Any, error: GpuaasError) -> None:
             step = action if isinstance(action, StepRow) else None
-            words, change = error.message[:500], self._changing.get(visit.row.state)
-            self.refused(visit, error, step=step, change=change, fail=lambda step: fail(visit, step, words))
+            change = self._changing.get(visit.row.state)
+            self.refused(visit, error, step=step, change=change, fail=lambda step: fail(visit, step, error))
 
         def work(row: RowT) -> None:
             more = True

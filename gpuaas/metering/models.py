@@ -201,8 +201,10 @@ class UsageInterval(models.Model):
 
     @property
     def millions(self) -> Decimal | None:
-        """Of tokens; None for all else."""
-        return Decimal(self.quantity) / 3600 if self.meter in TOKEN_METERS else None
+        """Of tokens; None for all else. A day that late tokens of an earlier one have left without a unit has no length."""
+        if self.meter not in TOKEN_METERS:
+            return None
+        return Decimal(0) if self.ended_at == self.started_at else Decimal(self.quantity) / 3600
 
     @property
     def was_warm(self) -> bool:

@@ -311,7 +311,8 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "catalog-node-checks": {"task": "catalog.node_checks", "schedule": 2.0, "options": {"expires": 2}},
     "metering-held": {"task": "metering.held_sync", "schedule": 10.0, "options": {"expires": 10}},
     "metering-held-all": {"task": "metering.held_sync_all", "schedule": crontab(hour="3", minute="0")},
-    "metering-tokens": {"task": "metering.tokens_sync", "schedule": 60.0, "options": {"expires": 60}},
+    # as rarely as parts of today are added up: each round voids the sum of a day with new tokens
+    "metering-tokens": {"task": "metering.tokens_sync", "schedule": 600.0, "options": {"expires": 600}},
     "metering-cross-checks": {
         "task": "metering.cross_checks_due",
         "schedule": 3600.0,

@@ -22,6 +22,7 @@ from billing.services import (
     rate_set,
 )
 from billing.services.keeping import usage_keep
+from billing.services.usage_write_offs import usage_write_off
 from billing.states import CloseState
 from gpuaas.catalog.models import Flavor
 from gpuaas.core.errors import Invalid
@@ -134,6 +135,19 @@ def test_without_a_price_tokens_are_free(
     assert sheet.total == 0
     assert not list(sheet.quarantined)
     assert month_close(as_olga, OCTOBER).state == CloseState.CLOSED
+    rows = exported(as_alice, OCTOBER, project.organization)
+    assert {row["ChargeDescription"] for row in rows} == {
+        "Tokens in of model endpoints, free",
+        "Tokens out of model endpoints, free",
+    }
+
+
+def test_there_is_nothing_to_write_off_of_what_is_free(endpoint: Environment, as_olga: Actor) -> None:
+    with pytest.raises(Invalid) as refused:
+        usage_write_off(actor=as_olga, month=OCTOBER, meter="tokens_in", reason="a gift")
+    assert refused.value.fields == {
+        "meter": ["Tokens in without a price are free; there is nothing to write off"]
+    }
 
 
 def test_a_day_has_the_price_of_its_beginning(

@@ -283,7 +283,7 @@ def test_one_that_does_not_answer_stops_all_the_same(lab: Environment, as_alice:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tokens, "counts_read", silent)
         row = settle(environment_stop(actor=as_alice, environment=lab))
-    assert (row.state, asked) == ("suspended", [tokens.LAST_SECONDS])
+    assert (row.state, asked) == ("suspended", [3.0])
     assert EnvironmentCounter.objects.get().due_at is None
 
 
@@ -325,11 +325,17 @@ def test_chunks_are_put_together(at_port: Callable[[int], Environment]) -> None:
 
 
 @pytest.mark.django_db
+def test_a_round_waits_for_three_seconds(at_port: Callable[[int], Environment]) -> None:
+    with hostile("silence") as port:
+        assert look(at_port(port)).failure == "its API does not answer within 3 seconds"
+
+
+@pytest.mark.django_db
 @pytest.mark.parametrize("way", HOSTILE)
 def test_a_hostile_server_counts_nothing_and_is_left_in_time(
     at_port: Callable[[int], Environment], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr("gpuaas.environments.pod.SECONDS", 1.0)
+    monkeypatch.setattr("gpuaas.environments.tokens.SECONDS", 1.0)
     with hostile(way) as port:
         counter = look(at_port(port))
     assert (days(), counter.requests) == ([], 0)

@@ -4,9 +4,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import transaction
 
 from gpuaas.core import clock
@@ -24,8 +26,10 @@ from gpuaas.environments.services import (
     key_revoke,
 )
 from gpuaas.environments.services.access import hashed
+from gpuaas.providers.sandbox.dials import failure_plan
+from gpuaas.providers.sandbox.pods import pod_create, pod_delete
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_suspend
+from gpuaas.workspaces.services import workspace_delete, workspace_suspend
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry
 from tests.environments import stage
@@ -198,6 +202,59 @@ def test_while_it_is_being_stopped_it_is_to_be_asked_again(as_alice: Actor, work
     assert (stage.settle(row).state, starts(row)) == ("suspended", 0)
     assert waking.woken(shown(row)) == waking.STARTING
     assert (stage.settle(row).state, starts(row)) == ("ready", 1)
+
+
+@pytest.mark.django_db
+def test_where_members_own_pods_hold_its_room_it_sleeps_on_and_is_tried_again_each_minute(
+    lab: Environment, key: str
+) -> None:
+    found, place = shown(lab), (lab.workspace.site_id, lab.workspace.external_name)
+    pod_create(*place, "train", 4)
+    assert waking.woken(found) == waking.STARTING
+    row = stage.run_now(lab)
+    while row.state == "resuming":
+        row = stage.run_now(row)
+    assert (row.state, waking.woken(found)) == ("suspending", waking.NO_ROOM)
+    row = stage.settle(row)
+    assert (row.state, row.failure, waking.woken(found), starts(row)) == (
+        "suspended", "", waking.NO_ROOM, 1,
+    )  # fmt: skip
+    assert "exceeded quota" in row.conditions["Room"]["message"]
+    with time_machine.travel(clock.now() + timedelta(seconds=waking.NO_ROOM.seconds)):
+        assert (waking.woken(found), stage.settle(lab).state) == (waking.STARTING, "suspended")
+    pod_delete(*place, "train")
+    with time_machine.travel(clock.now() + timedelta(seconds=2 * waking.NO_ROOM.seconds + 5)):
+        assert waking.woken(found) == waking.STARTING
+        row = stage.settle(lab)
+        assert (row.state, starts(row), "Room" in row.conditions) == ("ready", 3, False)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("who", ["a person", "another refusal"])
+def test_what_a_person_has_started_or_the_site_refuses_otherwise_fails(
+    lab: Environment, key: str, as_alice: Actor, who: str
+) -> None:
+    found, site = shown(lab), lab.workspace.site_id
+    if who == "a person":
+        pod_create(site, lab.workspace.external_name, "train", 4)
+        environment_start(actor=as_alice, environment=lab)
+    else:
+        failure_plan(site, verb="environment-resume:start", error="permanent", times=3)
+        assert waking.woken(found) == waking.STARTING
+    assert (stage.settle(lab).state, waking.woken(found)) == ("failed", waking.FAILED)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_whose_workspace_is_deleted_until_it_is_locked_is_gone(
+    lab: Environment, key: str, as_alice: Actor
+) -> None:
+    found, answered = shown(lab), list[Asleep]()
+    with ThreadPoolExecutor(1) as pool, transaction.atomic():
+        Workspace.objects.select_for_update().get(pk=lab.workspace_id)
+        pool.submit(at_once, 1, lambda _: answered.append(waking.woken(found)))
+        until(waiting, "the start waits for the workspace")
+        workspace_delete(actor=as_alice, workspace=lab.workspace)
+    assert (answered, starts(lab)) == ([waking.GONE], 0)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,12 +2,15 @@
 
 import threading
 from datetime import date, timedelta
+from decimal import Decimal
 
 import pytest
+from django.conf import settings as portal
 from django.db import OperationalError, connection, transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from billing.services.keeping import PART
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment, TokenDay
 from gpuaas.environments.tokens import COUNT_MOST, Counts
@@ -143,6 +146,7 @@ def test_a_day_that_late_tokens_of_an_earlier_one_leave_without_a_unit_has_no_le
     counted(endpoint, first, 100)  # 300 then, and 400 with the second
     assert tokens_sync() == 2
     assert charged(endpoint, Meter.TOKENS_IN) == {first: 1}
+    assert [row.millions for row in UsageInterval.objects.order_by("started_at")] == [Decimal(1) / 3600, 0]
     assert tokens_sync() == 0
 
 
@@ -155,6 +159,11 @@ def test_the_frequent_round_looks_at_two_days_and_the_daily_one_at_all(endpoint:
     assert set(charged(endpoint, Meter.TOKENS_IN)) == {today, today - timedelta(days=2)}
     held_sync_all()
     assert len(charged(endpoint, Meter.TOKENS_IN)) == 3
+
+
+def test_the_frequent_round_comes_no_more_often_than_today_is_added_up() -> None:
+    """Each one voids what is kept of today, of every project with an endpoint that is asked."""
+    assert portal.CELERY_BEAT_SCHEDULE["metering-tokens"]["schedule"] >= PART.total_seconds()
 
 
 @pytest.mark.django_db

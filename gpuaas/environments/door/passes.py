@@ -22,7 +22,7 @@ from gpuaas.core.rows import one_or_none
 from gpuaas.environments.models import DoorKey, DoorPass, Environment
 from gpuaas.environments.selectors import of_organization
 from gpuaas.environments.services.access import hashed, open_require
-from gpuaas.environments.services.rows import ENVIRONMENT
+from gpuaas.environments.services.rows import ENVIRONMENT, HOLDER
 from gpuaas.environments.states import LIVE, Access
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.machines.models import PublicKey
@@ -249,7 +249,7 @@ def _valid() -> Q:
 
 def holder_of(prefix: str) -> Actor:
     """Nobody in particular, who has a key."""
-    return Actor(user_id=None, name="holder of a key", token_prefix=prefix)
+    return Actor(user_id=None, name=HOLDER, token_prefix=prefix)
 
 
 def _opened(environment: Environment, actor: Actor) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
+from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Conflict, Invalid, Mistakes
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import one_or_none
@@ -21,10 +22,11 @@ from gpuaas.environments.models import (
     EnvironmentUse,
 )
 from gpuaas.environments.selectors import newest_version
-from gpuaas.environments.services.rows import ENVIRONMENT, MAY, permit
+from gpuaas.environments.services.rows import CROWDED, END_ONE, ENVIRONMENT, MAY, permit
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import Access, EnvironmentState, OperationKind
 from gpuaas.lifecycle.allowed import Verb
+from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.providers.base import Change, workers_words
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room, room_of, size_check
@@ -210,6 +212,7 @@ def _start(actor: Actor, place: Workspace, row: Environment) -> Environment:
     _fit(room_of(workspace=place, besides=row), row, wrong)
     wrong.refuse()
     with ENVIRONMENT.changing(row, actor, "start"):
+        conditions_write(row, drop=(CROWDED,))
         ENVIRONMENT.begin(row, actor, Change.RESUME, suspended_at=None)
         # who stops it before it is ready wants it stopped
         EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=None)
@@ -229,6 +232,16 @@ def environment_stop(
     with ENVIRONMENT.changing(row, actor, "stop", ended="ended by the stop", reason=reason):
         ENVIRONMENT.begin(row, actor, Change.SUSPEND, summary=reason, reason=reason, suspended_at=clock.now())
     return row
+
+
+@transaction.atomic
+def environment_sleep_on(*, environment: Environment, why: str) -> None:
+    """Stopped again for want of use: a key has started it, but the site has no room for it, as it says in `why`."""
+    row = environment_stop(actor=SYSTEM, environment=environment, reason=why)
+    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=clock.now())
+    words = f"a request with a key started it, but there was no room for it: {why}"
+    about = {"reason": "NoRoom", "message": words, "remedy": END_ONE}
+    ENVIRONMENT.tell(row, {"type": CROWDED, "status": Status.FALSE, **about})
 
 
 @transaction.atomic

@@ -8,6 +8,9 @@ from gpuaas.workspaces.machines.services import run_require
 from tenants.actors import Actor
 
 MAY = "use environments"
+HOLDER = "holder of a key"  # as whom somebody acts who shows one
+CROWDED = "Room"  # the condition of what a key has started in vain: the site has no room, as members' own pods take it
+END_ONE = "If pods in the workspace have taken its room, end one of them."
 
 
 def permit(actor: Actor, row: Environment) -> None:
