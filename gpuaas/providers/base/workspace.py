@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from gpuaas.providers.base.words import FromSite
+
 
 @dataclass(frozen=True)
 class GpuAmount:
@@ -182,7 +184,7 @@ class ObjectBound:
 
 
 @dataclass(frozen=True)
-class ObservedVolume:
+class ObservedVolume(FromSite):
     """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there."""
 
     name: str
