@@ -237,6 +237,9 @@ def test_a_project_that_is_taken_over_keeps_its_volumes_of_types_that_were_not_b
     plan = {(step.object, step.detail) for step in driver.adoption_plan(spec)}
     assert (f"QuotaSet/{old.id} gigabytes_{types.archive}", "1 instead of -1") in plan
     assert (f"QuotaSet/{old.id} gigabytes_{types.fast}", "0 instead of -1") in plan
+    words = "1 GiB stay, 0 GiB of it would be bought: no more can be made of this type"
+    assert (f"VolumeType/{types.archive}", words) in plan
+    assert not [named for named, _ in plan if named in (f"VolumeType/{PLAIN}", f"VolumeType/{types.fast}")]
     try:
         assert driver.adopt(spec).done
         provision(driver, spec)
