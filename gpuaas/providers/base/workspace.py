@@ -185,13 +185,15 @@ class ObjectBound:
 
 @dataclass(frozen=True)
 class ObservedVolume(FromSite):
-    """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there."""
+    """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there;
+    uid: where names are not unique."""
 
     name: str
     gib: int
     storage_class: str
     bound: bool
     created_at: datetime
+    uid: str = ""
 
 
 @dataclass(frozen=True)
