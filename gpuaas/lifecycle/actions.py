@@ -12,9 +12,11 @@ class Begin:
 
 @dataclass(frozen=True)
 class Restart:
-    """Every step was done, but the site does not show it: all steps start again."""
+    """Every step was done, but the site does not show it: all steps start again. counts: towards giving up, as where the
+    site does not retain what was set."""
 
     reason: str
+    counts: bool = True
 
 
 @dataclass(frozen=True)

@@ -252,16 +252,24 @@ class Record(Generic[RowT]):
             claims.release(row, due_at=due_at, attempts=0)
 
     def steps_restart(
-        self, job: Job[RowT], reason: str, *, due_at: datetime, refused: StepRow, **changes: Any
+        self,
+        job: Job[RowT],
+        reason: str,
+        *,
+        due_at: datetime,
+        refused: StepRow,
+        counts: bool = True,
+        **changes: Any,
     ) -> None:
-        """Starts all steps of the driver again: their results are gone or not visible. `changes`: of the operation."""
+        """Starts all steps of the driver again: their results are gone or not visible. counts: towards giving up. `changes`: of
+        the operation."""
         with self.guarded(job) as row:
             _ends("restart")
             operation = self.operation(job)
             driver_steps = [step.pk for step in job.steps if step.key != ADMISSION]
             again = type(refused)._default_manager.filter(pk__in=driver_steps)
             again.update(state=StepState.WAITING, finished_at=None, detail=reason[:500])
-            again.filter(pk=refused.pk).update(refusals=F("refusals") + 1)
+            again.filter(pk=refused.pk).update(refusals=F("refusals") + int(counts))
             if changes:
                 type(operation)._default_manager.filter(pk=operation.pk).update(**changes)
             claims.release(row, due_at=due_at, attempts=F("attempts") + 1)

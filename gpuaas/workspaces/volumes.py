@@ -31,11 +31,12 @@ class Volume:
     bound: bool
     created_at: datetime
     observed_at: datetime
+    uid: str
 
     @property
     def key(self) -> str:
         """Unique in a project, in the order of lists."""
-        return f"{self.workspace} {self.name} {self.workspace_id}"
+        return f"{self.workspace} {self.name} {self.uid} {self.workspace_id}"
 
 
 def volumes_for(*, actor: Actor, project: Project) -> list[Volume]:
@@ -86,4 +87,5 @@ def _volume(
         bound=found["bound"],
         created_at=datetime.fromisoformat(found["created_at"]),
         observed_at=datetime.fromisoformat(at),
+        uid=found.get("uid", ""),  # looks from before have none
     )

@@ -2,7 +2,15 @@
 
 from dataclasses import replace
 
-from gpuaas.providers.base import JobPhase, ObservedEnvironment, ObservedJob, ObservedTask, StepOutcome
+from gpuaas.core import clock
+from gpuaas.providers.base import (
+    JobPhase,
+    ObservedEnvironment,
+    ObservedJob,
+    ObservedTask,
+    ObservedVolume,
+    StepOutcome,
+)
 
 BAD, GOOD = "a\x00b\ud800c", "ab?c"
 
@@ -13,4 +21,6 @@ def test_what_a_driver_observes_can_be_kept() -> None:
     assert job.phase is JobPhase.WAITING
     assert (job.detail, job.node, job.reason, job.tasks[0].node, job.tasks[0].reason) == (GOOD,) * 5
     assert StepOutcome(done=False, detail=BAD).detail == GOOD
+    volume = ObservedVolume(BAD, 1, BAD, bound=True, created_at=clock.now())
+    assert (volume.name, volume.storage_class) == (GOOD, GOOD)
     assert ObservedEnvironment(exists=True, detail=BAD).detail == GOOD

@@ -20,6 +20,7 @@ from gpuaas.workspaces.reconcile.plan import (
     Observed,
     Step,
     Wait,
+    drift,
     plan,
 )
 from gpuaas.workspaces.states import LIVE, MACHINE, WorkspaceState
@@ -140,6 +141,34 @@ def test_what_is_stored_in_a_class_that_was_never_bought_stays_and_its_limit_is_
         desired = Desired(state, **closed, digest="one", ensured="one", compare_at=later)  # type: ignore[arg-type]
         assert plan(desired, full, NOW) == (action,)
         assert plan(desired, replace(full, used={"storage": 3, "storage:old": 1}), NOW) != (action,)
+
+
+def test_what_is_deleted_from_a_class_that_was_never_bought_is_set_silently() -> None:
+    """No comparison records it, and only the limits are written again; one that is more than set right is a difference."""
+    closed = {"hard": {"storage": 3, "storage:old": 0}, "never_bought": frozenset({"storage:old"})}
+    less = Observed(True, hard={"storage": 3, "storage:old": 2}, used={"storage": 1, "storage:old": 1})
+    for state in (S.READY, S.SUSPENDED):
+        desired = Desired(state, **closed, digest="one", ensured="one", watched=True, repairs=False)  # type: ignore[arg-type]
+        assert drift(desired, less) == ""
+        assert plan(desired, None, NOW) == (Observe(),), "a comparison would find a difference"
+        heals, _ = plan(desired, less, NOW)
+        assert heals == Heal("1 of storage:old are left; its limit is still 2", safety=True)
+        assert plan(desired, replace(less, healed=True), NOW) == (Compare(),)
+        assert plan(desired, replace(less, hard={"storage": 9, "storage:old": 2}), NOW) == (Compare(),)
+        assert plan(desired, replace(less, hard={"storage": 3, "storage:old": -1}), NOW) == (Compare(),)
+
+
+def test_what_is_deleted_during_a_resize_is_no_refusal_of_the_site() -> None:
+    """Else deleting one volume after another makes the change fail."""
+    smaller = {"storage": 1, "storage:old": 0, "storage:fast": 1}
+    less = Observed(True, hard={**smaller, "storage:fast": 3}, used={"storage": 1, "storage:fast": 2})
+    for never in (frozenset[str](), frozenset({"storage:fast"})):
+        desired = Desired(S.RESIZING, hard=smaller, never_bought=never, digest="one", ensured="one")
+        (again,) = plan(desired, less, NOW)
+        assert again == Restart("2 of storage:fast are left; its limit is still 3", counts=False)
+    (refused,) = plan(desired, replace(less, used={"storage": 1}), NOW)
+    assert isinstance(refused, Restart)
+    assert refused.counts
 
 
 @given(DESIRED, OBSERVED)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from gpuaas.providers.base.words import FromSite
+
 
 @dataclass(frozen=True)
 class GpuAmount:
@@ -182,14 +184,16 @@ class ObjectBound:
 
 
 @dataclass(frozen=True)
-class ObservedVolume:
-    """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there."""
+class ObservedVolume(FromSite):
+    """A volume in a workspace, or a claim of one. storage_class: by the site's name, "" where it has none; bound: it is there;
+    uid: where names are not unique."""
 
     name: str
     gib: int
     storage_class: str
     bound: bool
     created_at: datetime
+    uid: str = ""
 
 
 @dataclass(frozen=True)

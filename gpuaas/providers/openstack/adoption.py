@@ -18,9 +18,10 @@ from gpuaas.providers.base import (
     ForeignWorkspace,
     StepOutcome,
     WorkspaceSpec,
+    storage_key,
 )
 from gpuaas.providers.base.changes import blocking_check
-from gpuaas.providers.openstack import limits, names, people, projects, servers
+from gpuaas.providers.openstack import limits, names, people, projects, servers, volumes
 from gpuaas.providers.openstack.classes import Classes
 from gpuaas.providers.openstack.client import Cloud, Object
 from gpuaas.providers.openstack.dry_run import DryRun
@@ -142,6 +143,7 @@ class Plan:
             *self._beyond(found, machines),
             *self._rulers(found),
             *_kept(machines),
+            *self._stored(found),
         )
 
     def project(self) -> Object:
@@ -193,6 +195,18 @@ class Plan:
             if RULES_THE_CLOUD in {roles.get(role) for role in held} and holder != self.cloud.user_id:
                 words = f"{kind[:-1]} {holder} has the role {RULES_THE_CLOUD}, which has full rights in the cloud: remove it"
                 yield AdoptionStep(f"Role/{RULES_THE_CLOUD}", "remove", words, blocking=True)
+
+    def _stored(self, found: Object) -> Iterator[AdoptionStep]:
+        """By volume type: the storage that is taken over is plain storage, and volumes need not be of its type."""
+        if not self.spec.storage_limits:
+            return
+        bought = {storage_key(name): gib for name, gib in self.spec.storage_limits.items()}
+        _, stored = volumes.storage(self.cloud, found["id"])
+        for key, used in sorted(stored.items()):
+            most = bought.get(key, 0)
+            if key != "storage" and used > most:
+                words = f"{used} GiB stay, {most} GiB of it would be bought: no more can be made of this type"
+                yield AdoptionStep(f"VolumeType/{key.removeprefix(storage_key(''))}", "keep", words)
 
 
 def _kept(machines: list[Object]) -> Iterator[AdoptionStep]:

@@ -298,7 +298,9 @@ def refusal(status: int, message: str, retry_after: str | None = None) -> Except
     if status == 429 or status >= 500:
         seconds = int(retry_after) if retry_after and retry_after.isdigit() else 5
         return Unavailable(
-            f"the cloud is overloaded or failing ({status}): {message}", retry_after=max(seconds, 1)
+            f"the cloud is overloaded or failing ({status}): {message}",
+            retry_after=max(seconds, 1),
+            detail={"status": status},
         )
     return Permanent(f"the cloud refuses ({status}): {message}", detail={"status": status})
 

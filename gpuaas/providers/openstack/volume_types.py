@@ -4,21 +4,22 @@ How much there may be of each is a quota (volumes.py). A private type is granted
 which nobody names a type must be of one that was bought.
 """
 
-from gpuaas.core.errors import NotFound, Permanent, Unauthorized, Unavailable
+from gpuaas.core.errors import GpuaasError, NotFound, Permanent, Unauthorized, Unavailable
 from gpuaas.providers.base import ObservedStorageClass, WorkspaceSpec
 from gpuaas.providers.openstack.client import Cloud, Object
 
 NAME_MOST = 253  # what the portal keeps of a name; a type with a longer one is closed in every project
 BACKEND = "volume_backend_name"
+MISCONFIGURED = 500  # Cinder's answer where its configuration names a default that it does not have
 
 
 def classes(cloud: Cloud) -> tuple[ObservedStorageClass, ...] | None:
-    """None while Cinder does not answer, which the rest of the site does not depend on."""
+    """None while Cinder does not answer or refuses, which the rest of the site does not depend on."""
     if not cloud.has_volumes:
         return ()
     try:
         rows, default = all_types(cloud), default_type(cloud)
-    except Unavailable:
+    except GpuaasError:
         return None
     return tuple(
         ObservedStorageClass(
@@ -35,17 +36,22 @@ def all_types(cloud: Cloud) -> list[Object]:
 
 
 def default_type(cloud: Cloud) -> str:
-    """The name of what a volume without a type gets, "" where Cinder finds none: then it fails."""
+    """The name of what a volume without a type gets, "" where Cinder finds none: then it fails. Raises Unavailable while Cinder does
+    not answer."""
     try:
         return str(cloud.get("volume", "/types/default")["volume_type"]["name"])
-    except (NotFound, Permanent, Unavailable):
+    except (NotFound, Permanent):
+        return ""
+    except Unavailable as error:
+        if error.detail.get("status") != MISCONFIGURED:
+            raise
         return ""
 
 
 def open_bought(cloud: Cloud, project_id: str, spec: WorkspaceSpec) -> None:
-    """After the quota."""
+    """After the quota. Not while it is suspended: its machines are shelved even if Cinder refuses this."""
     bought = {name: gib for name, gib in spec.storage_classes.items() if gib}
-    if not bought or not cloud.has_volumes:
+    if spec.suspended or not bought or not cloud.has_volumes:
         return
     there = {row["name"]: row for row in all_types(cloud) if row["name"] in bought}
     for row in there.values():

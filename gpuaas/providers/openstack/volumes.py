@@ -107,6 +107,7 @@ def _volume(row: Object, names: Mapping[str, int]) -> ObservedVolume:
         storage_class=row.get("volume_type") or "",
         bound=row["status"] not in ABSENT,
         created_at=datetime.fromisoformat(row["created_at"]).replace(tzinfo=UTC),
+        uid=row["id"],
     )
 
 

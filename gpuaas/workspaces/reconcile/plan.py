@@ -91,7 +91,7 @@ class Wait:
 class Heal:
     """Ensure the spec without an operation, after a drift or a change of members.
 
-    safety: only the steps for hard limits; an operator decides about the others.
+    safety: only the steps for hard limits; an operator decides about the others, or they are as wanted.
     """
 
     reason: str
@@ -125,7 +125,7 @@ def drift(desired: Desired, observed: Observed) -> str:
     if not observed.exists:
         return "the site has nothing of it"
     for resource, amount in sorted(desired.hard.items()):
-        is_closed = resource in desired.never_bought and _is_full(desired, observed, resource)
+        is_closed = resource in desired.never_bought and _follows(desired, observed, resource)
         if observed.hard.get(resource) != amount and not is_closed:
             return (
                 f"the site enforces {observed.hard.get(resource, 'no limit')} of {resource}, wanted {amount}"
@@ -141,6 +141,14 @@ def surplus(desired: Desired, observed: Observed) -> str:
     return ""
 
 
+def emptied(desired: Desired, observed: Observed) -> str:
+    """In words, '' unless there is less in a class than when its limit was set to what there was: its owner deleted some."""
+    for key in sorted(filter(_is_storage, desired.hard)):
+        if _follows(desired, observed, key) and not _is_full(desired, observed, key):
+            return f"{observed.used[key]} of {key} are left; its limit is still {observed.hard[key]}"
+    return ""
+
+
 def _steps(desired: Desired) -> Iterator[Step]:
     return (Step(CHANGING[desired.state], key) for key in desired.pending)
 
@@ -152,20 +160,30 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
         return (Heal(CHANGED), Observe())
     if reason := drift(desired, _full_as_closed(desired, observed)):
         return (Restart(reason),)
+    if reason := emptied(desired, observed):
+        return (Restart(reason, counts=False),)
     if reason := surplus(desired, observed):
         return (Wait(reason),)
     return (Finish(S.READY),)
 
 
 def _full_as_closed(desired: Desired, observed: Observed) -> Observed:
-    """Some sites accept no storage limit below what is stored. A full one is as hard as the wanted one, so the
-    surplus is waited for."""
+    """Some sites accept no storage limit below what is stored. One that follows this is as hard as the wanted one, so
+    the surplus is waited for."""
     full = {
         key: amount
         for key, amount in desired.hard.items()
-        if (key == "storage" or key.startswith(storage_key(""))) and _is_full(desired, observed, key)
+        if _is_storage(key) and _follows(desired, observed, key)
     }
     return replace(observed, hard={**observed.hard, **full})
+
+
+def _is_storage(key: str) -> bool:
+    return key == "storage" or key.startswith(storage_key(""))
+
+
+def _follows(desired: Desired, observed: Observed, key: str) -> bool:
+    return desired.hard[key] < observed.used.get(key, 0) <= observed.hard.get(key, 0)
 
 
 def _is_full(desired: Desired, observed: Observed, key: str) -> bool:
@@ -174,7 +192,7 @@ def _is_full(desired: Desired, observed: Observed, key: str) -> bool:
 
 def _asleep(desired: Desired, observed: Observed) -> tuple[Action, ...]:
     """Like a deletion it never gives up: differences are set again and waited for."""
-    reason = drift(desired, observed)
+    reason = drift(desired, observed) or emptied(desired, observed)
     if (reason or desired.digest != desired.ensured) and not observed.healed:
         return (Heal(reason or CHANGED), Observe())
     if reason := reason or surplus(desired, observed):
@@ -190,10 +208,15 @@ def _keeping(desired: Desired, observed: Observed | None, now: datetime) -> tupl
     due = desired.compare_at is None or desired.compare_at <= now
     changed = desired.digest != desired.ensured
     if observed is None:
-        return (Compare(),) if due and desired.watched and not changed else (Observe(),)
+        # what was deleted from a class that was never bought is no difference, which only a look tells
+        unseen = due and desired.watched and not changed and not desired.never_bought
+        return (Compare(),) if unseen else (Observe(),)
     if changed and not observed.healed:
         return (Heal(CHANGED), Observe())
     reason = observed.differs or (drift(desired, observed) if observed.looked else "")
+    less = "" if reason or observed.healed or not observed.exists else emptied(desired, observed)
+    if less:
+        return (Heal(less, safety=True), Observe())
     if (reason or due or (observed.healed and desired.drifted)) and not observed.compared:
         return (Compare(),)
     if reason and not observed.healed:

@@ -188,7 +188,7 @@ def observed_facts(seen: ObservedWorkspace) -> dict[str, Any]:
         "bounds": [asdict(one) for one in seen.bounds],
         "volumes": [
             {**asdict(one), "created_at": one.created_at.isoformat()}
-            for one in sorted(seen.volumes, key=lambda one: one.name)
+            for one in sorted(seen.volumes, key=lambda one: (one.name, one.uid))
         ],
         "consumers": [
             {

@@ -114,8 +114,8 @@ class Visit:
                 record.finish_ready(job)
             case Finish():
                 record.finish_deleted(job)
-            case Restart(reason=reason):
-                self._again(job, reason)
+            case Restart(reason=reason, counts=counts):
+                self._again(job, reason, counts=counts)
             case Wait(reason=reason):
                 record.waiting(job, reason, due_at=visits.soon(job.waits_since))
             case Rest(until=until):
@@ -172,13 +172,13 @@ class Visit:
         if isinstance(self._driver(job), MachineCapability):
             machines_look(workspace=job.row)
 
-    def _again(self, job: Job, reason: str) -> None:
+    def _again(self, job: Job, reason: str, *, counts: bool) -> None:
         last = job.steps[-1]
-        if last.refusals >= visits.RESTARTS_MAX:
+        if counts and last.refusals >= visits.RESTARTS_MAX:
             record.give_up(job, last, f"the site does not retain what was set: {reason}")
             return
         due_at = clock.now() + timedelta(seconds=delay(last.refusals + 1))
-        record.steps_restart(job, reason, due_at=due_at, refused=last)
+        record.steps_restart(job, reason, due_at=due_at, refused=last, counts=counts)
 
     def _compare(self, job: Job) -> None:
         """If the driver cannot compare, the observation is used."""

@@ -16,6 +16,7 @@ from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import workspace_request
+from gpuaas.workspaces.volumes import volumes_for
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
@@ -68,6 +69,18 @@ def hours() -> int:
 
 def test_without_volumes_the_page_says_what_they_are(workspace: Workspace, alice: User) -> None:
     assert "No volumes yet" in words(signed_in(alice).get(URL))
+
+
+def test_volumes_of_one_name_have_keys_of_their_own(
+    workspace: Workspace, project: Project, as_alice: Actor
+) -> None:
+    """Some sites let a name be given twice; lists are paged by the key."""
+    claimed(workspace)
+    workspace.refresh_from_db()
+    home = workspace.observed["volumes"][0]
+    workspace.observed["volumes"] = [{**home, "uid": uid} for uid in ("one", "two")]
+    workspace.save(update_fields=["observed"])
+    assert len({each.key for each in volumes_for(actor=as_alice, project=project)}) == 2
 
 
 def test_each_claim_has_its_class_and_its_price(workspace: Workspace, alice: User) -> None:

@@ -196,6 +196,31 @@ def test_asleep_it_keeps_what_was_bought_of_each_type(
         written(driver, stored)
 
 
+def test_what_is_deleted_while_it_falls_asleep_keeps_no_step_waiting(
+    driver: OpenStackDriver, stored: WorkspaceSpec, admin: Cloud, types: Types, member: Cloud
+) -> None:
+    """Of a type that was never bought: the limits were written while there was more in it."""
+    sleeping = replace(stored, suspended=True, gpus=(), flavors=(), vcpus=0, memory_gib=0)
+    disk, _ = opened(admin, stored, member, types.archive)
+    try:
+        assert driver.perform(Change.SUSPEND, sleeping, "limits").done
+        member.delete("volume", f"/volumes/{disk}")
+        until(lambda: not status(member, disk), "the volume is gone")
+        assert not driver.perform(Change.SUSPEND, sleeping, "confirm").done
+        assert driver.perform(Change.SUSPEND, sleeping, "confirm").done
+        assert limits_of(admin, project_of(admin, stored)["id"], types.archive) == (1, 1, 0)
+    finally:
+        cleared(member)
+        written(driver, stored)
+
+
+def opened(admin: Cloud, spec: WorkspaceSpec, own: Cloud, of_type: str) -> tuple[str, str]:
+    """Two volumes of a type that was not bought, as from before it was closed."""
+    loose = {f"gigabytes_{of_type}": 2, f"volumes_{of_type}": 2}
+    admin.put("volume", f"/os-quota-sets/{project_of(admin, spec)['id']}", {"quota_set": loose})
+    return made(own, 1, of_type), made(own, 1, of_type)
+
+
 def test_a_project_that_is_taken_over_keeps_its_volumes_of_types_that_were_not_bought(
     driver: OpenStackDriver, cloud: LabCloud, admin: Cloud, types: Types
 ) -> None:
@@ -212,6 +237,9 @@ def test_a_project_that_is_taken_over_keeps_its_volumes_of_types_that_were_not_b
     plan = {(step.object, step.detail) for step in driver.adoption_plan(spec)}
     assert (f"QuotaSet/{old.id} gigabytes_{types.archive}", "1 instead of -1") in plan
     assert (f"QuotaSet/{old.id} gigabytes_{types.fast}", "0 instead of -1") in plan
+    words = "1 GiB stay, 0 GiB of it would be bought: no more can be made of this type"
+    assert (f"VolumeType/{types.archive}", words) in plan
+    assert not [named for named, _ in plan if named in (f"VolumeType/{PLAIN}", f"VolumeType/{types.fast}")]
     try:
         assert driver.adopt(spec).done
         provision(driver, spec)

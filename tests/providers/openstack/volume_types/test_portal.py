@@ -148,3 +148,27 @@ def test_a_type_that_comes_later_is_closed_by_the_next_look_and_its_volumes_stay
         if admin.find("volume", f"/types/{key}"):
             cleared(own)
             type_deleted(admin, key)
+
+
+def test_what_is_deleted_of_a_type_that_was_never_bought_is_no_drift(
+    workspace: Workspace, own: Cloud, admin: Cloud, openstack_lab: Lab, project: Project, as_alice: Actor
+) -> None:
+    """Nor does a name that PostgreSQL does not keep stop the look, or one that is given twice hide a volume."""
+    late = f"late-{workspace.pk.hex[:6]}"
+    key = type_made(admin, late)
+    try:
+        disks = [made(own, 1, late, name="a\x00b") for _ in range(3)]
+        looked(workspace.site, openstack_lab)
+        site_changed(str(workspace.site_id))
+        visit(workspace)
+        named = {each.name for each in volumes_for(actor=as_alice, project=project)}
+        assert named == {f"ab ({disk})" for disk in disks}
+        for disk in disks[:2]:
+            own.delete("volume", f"/volumes/{disk}")
+            until(lambda disk=disk: not status(own, disk), "it is gone")  # type: ignore[misc]
+            assert visit(workspace).conditions["QuotaInSync"]["status"] == "True"
+        assert limits_of(admin, project_of(admin, spec_of(workspace))["id"], late) == (1, 1, 0)
+        assert not workspace.drifts.exists()
+    finally:
+        cleared(own)
+        type_deleted(admin, key)
