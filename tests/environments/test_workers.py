@@ -282,7 +282,13 @@ def test_it_is_ready_as_its_main_pod_is(as_alice: Actor, workspace: Workspace) -
 
 def test_gpus_of_workers_at_work_are_use(as_alice: Actor, workspace: Workspace) -> None:
     row, moment = made(as_alice, workspace, worker_gpus=1), now()
-    about = {"site": row.site, "workspace": workspace, "project": row.project, "node": "n", "seconds": 60}
+    about: dict[str, Any] = {
+        "site": row.site,
+        "workspace": workspace,
+        "project": row.project,
+        "node": "n",
+        "seconds": 60,
+    }
     about |= {"namespace": workspace.external_name, "at": moment - timedelta(minutes=1)}
     GpuSample.objects.create(pod=row.pods[1], device="GPU-1", utilization=50.0, **about)
     found = environment_use(row, moment - timedelta(hours=1), moment)
