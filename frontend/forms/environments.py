@@ -144,7 +144,9 @@ def workers_fields(definition: Definition) -> dict[str, forms.Field]:
     fixed = [f"{LABELS[name]}: {size:,}" for name, size in found.sizes.items() if name not in found.open]
     about = f"At most {found.most}; none: the main pod works alone. They count beside the sizes above."
     about += f" Each has {', '.join(fixed)}." if fixed else ""
-    fields = {"workers": whole("Workers", 0, found.most, initial=found.count, help_text=about)}
+    fields: dict[str, forms.Field] = {
+        "workers": whole("Workers", 0, found.most, initial=found.count, help_text=about)
+    }
     for name in found.open:
         label = f"{LABELS[name]}, of each worker"
         fields[f"worker_{name}"] = whole(label, found.least(name), MOST[name], initial=found.sizes[name])

@@ -338,7 +338,13 @@ def test_one_that_is_still_ending_is_looked_at_soon(as_alice: Actor, workspace: 
 
 def test_gpus_of_workers_at_work_are_use(as_alice: Actor, workspace: Workspace) -> None:
     row, moment = made(as_alice, workspace, worker_gpus=1), now()
-    about = {"site": row.site, "workspace": workspace, "project": row.project, "node": "n", "seconds": 60}
+    about: dict[str, Any] = {
+        "site": row.site,
+        "workspace": workspace,
+        "project": row.project,
+        "node": "n",
+        "seconds": 60,
+    }
     about |= {"namespace": workspace.external_name, "at": moment - timedelta(minutes=1)}
     GpuSample.objects.create(pod=row.pods[1], device="GPU-1", utilization=50.0, **about)
     found = environment_use(row, moment - timedelta(hours=1), moment)

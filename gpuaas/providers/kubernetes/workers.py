@@ -99,7 +99,7 @@ def services_of(spec: EnvironmentSpec) -> list[Object]:
     """Without an address: it gives the main pod a name at all its ports, before it is ready too."""
     if spec.workers is None:
         return []
-    body = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of_main(spec)}
+    body: Object = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": labels_of_main(spec)}
     return [_named(spec, spec.workers.host, "v1", "Service", body)]
 
 
@@ -107,8 +107,8 @@ def policies_of(spec: EnvironmentSpec) -> list[Object]:
     """Pods of the environment reach one another at any port."""
     if spec.workers is None:
         return []
-    own = {"podSelector": {"matchLabels": {names.ENVIRONMENT: str(spec.id)}}}
-    body = {
+    own: Object = {"podSelector": {"matchLabels": {names.ENVIRONMENT: str(spec.id)}}}
+    body: Object = {
         **own,
         "policyTypes": ["Ingress", "Egress"],
         "ingress": [{"from": [own]}],
