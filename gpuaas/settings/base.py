@@ -326,6 +326,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
+    "api-keys": {"task": "api.keys_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "tenants-tries": {"task": "tenants.tries_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "core-processes": {"task": "core.processes_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": crontab(hour="3", minute="20")},
