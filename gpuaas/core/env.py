@@ -45,7 +45,7 @@ def boolean(name: str, *, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={raw!r} is not a boolean: use true or false")
 
 
-def integer(name: str, *, default: int, minimum: int = 0) -> int:
+def integer(name: str, *, default: int, minimum: int = 0, maximum: int | None = None) -> int:
     raw = text(name, str(default))
     try:
         value = int(raw)
@@ -53,6 +53,8 @@ def integer(name: str, *, default: int, minimum: int = 0) -> int:
         raise ImproperlyConfigured(f"{name}={raw!r} is not a whole number") from error
     if value < minimum:
         raise ImproperlyConfigured(f"{name}={value} is below {minimum}")
+    if maximum is not None and value > maximum:
+        raise ImproperlyConfigured(f"{name}={value} is above {maximum}")
     return value
 
 

@@ -64,7 +64,7 @@ ACCESS_HOURS_MAX = min(env.integer("GPUAAS_ACCESS_HOURS_MAX", default=24, minimu
 #: Sites, workspaces and clusters: the image of what moves files before and after jobs; it has `sh` and `rclone`
 MOVER_IMAGE = env.text("GPUAAS_MOVER_IMAGE", "docker.io/rclone/rclone:1.69")
 #: Sites, workspaces and clusters: days for which the script of a job is [kept](../operators/job-retention.md) after its end; 0 for good
-JOB_SCRIPT_DAYS = env.integer("GPUAAS_JOB_SCRIPT_DAYS", default=365, minimum=0)
+JOB_SCRIPT_DAYS = env.integer("GPUAAS_JOB_SCRIPT_DAYS", default=365, minimum=0, maximum=36_500)
 #: Money: the zone in which months and days begin
 BILLING_TIME_ZONE = env.text("GPUAAS_BILLING_TIME_ZONE", "Europe/Berlin")
 #: Money: hours after the end of a month before it can be closed
@@ -327,6 +327,7 @@ CELERY_BEAT_SCHEDULE: dict[str, Any] = {
     "billing-usage-keep": {"task": "billing.usage_keep", "schedule": 60.0, "options": {"expires": 60}},
     # at an hour, not after one: a scheduler that is started anew each day would never come to the end of a day
     "billing-kept-check": {"task": "billing.kept_check", "schedule": crontab(hour="3", minute="10")},
+    "api-keys": {"task": "api.keys_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "tenants-tries": {"task": "tenants.tries_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "core-processes": {"task": "core.processes_forget", "schedule": 3600.0, "options": {"expires": 3600}},
     "quotas-check": {"task": "quotas.counters_check", "schedule": crontab(hour="3", minute="20")},

@@ -5,10 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
+from gpuaas.api.idempotency import keys_forget
 from gpuaas.api.models import IdempotencyKey
 from gpuaas.catalog.models import Site
+from gpuaas.celery import app
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.models import ApiToken, Project, User
@@ -79,7 +82,19 @@ def test_a_key_ends_after_a_day_and_old_ones_are_swept(program: Caller, limits: 
     program.post(HOME, ASKED | {"name": "two"}, Idempotency_Key="k2")
     IdempotencyKey.objects.update(expires_at=clock.now() - timedelta(seconds=1))
     assert program.post(HOME, ASKED | {"name": "three"}, Idempotency_Key="k1").status == 202
+    keys_forget()
     assert list(IdempotencyKey.objects.values_list("key", flat=True)) == ["k1"]
+
+
+@pytest.mark.django_db
+def test_an_answer_does_not_wait_for_another_request_to_be_forgotten(program: Caller, limits: None) -> None:
+    for key in ("old", "young"):
+        program.post(HOME, ASKED | {"name": key}, Idempotency_Key=key)
+    IdempotencyKey.objects.filter(key="old").update(expires_at=clock.now())
+    app.loader.import_default_modules()
+    (due,) = {each["task"] for each in settings.CELERY_BEAT_SCHEDULE.values()} & {"api.keys_forget"}
+    app.tasks[due].apply().get()
+    assert list(IdempotencyKey.objects.values_list("key", flat=True)) == ["young"]
 
 
 @pytest.mark.django_db

@@ -65,7 +65,7 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Setting:
-    """minimum: of a whole number. default: as the code has it; None if there is none, or the code works it out."""
+    """minimum, maximum: of a whole number. default: as the code has it; None if there is none, or the code works it out."""
 
     group: str
     name: str
@@ -73,6 +73,7 @@ class Setting:
     minimum: int | None
     default: str | bool | int | None
     words: str
+    maximum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -189,15 +190,15 @@ def _setting(call: ast.Call, kind: str, explained: str, constants: Mapping[str, 
         key: value.value for key, value in given.items() if isinstance(value, ast.Constant)
     }
     least = signature(env.integer).parameters["minimum"].default if kind == "integer" else None
-    return Setting(
-        group, str(values["name"]), kind, values.get("minimum", least), values.get("default"), words
-    )
+    minimum, maximum = values.get("minimum", least), values.get("maximum")
+    return Setting(group, str(values["name"]), kind, minimum, values.get("default"), words, maximum)
 
 
 def settings_page() -> str:
     rows: dict[str, list[str]] = {group: [] for group in GROUPS}
     for each in settings():
         about = TYPES[each.kind] + (f", at least {each.minimum}" if each.minimum is not None else "")
+        about += f", at most {each.maximum}" if each.maximum is not None else ""
         if each.default not in (None, ""):
             about += f"; default `{str(each.default).lower() if each.kind == 'boolean' else each.default}`"
         text = f"- `{each.name}` ({about}): {each.words}"

@@ -22,6 +22,7 @@ def test_a_setting_is_shown_as_the_code_reads_it() -> None:
     assert (hours.kind, hours.minimum, hours.default, hours.group) == ("integer", 31, 400, "Money")
     assert (pool.minimum, shown["GPUAAS_API_PER_MINUTE"].minimum) == (1, 0)
     assert (log.kind, log.minimum, log.default) == ("boolean", None, None), "it depends on another setting"
+    assert (shown["GPUAAS_JOB_SCRIPT_DAYS"].maximum, hours.maximum) == (36_500, None)
     assert shown["GPUAAS_BACKUP_PASSPHRASE"].group == "Backups", "its name is a constant"
     assert {row.group for row in shown.values()} == set(reference.GROUPS)
     assert all(row.words for row in shown.values())

@@ -1,6 +1,6 @@
 """What reports about jobs on Slurm clusters change, read and announce."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import time_machine
@@ -46,6 +46,21 @@ def test_when_a_log_was_read_is_kept_though_it_says_nothing_new(
             traveller.shift(timedelta(seconds=30))
             answered(cluster, runs(job, text))
             assert (now_of(job).log, now_of(job).log_taken_at) == (text, clock.now())
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "CANCELLED"])
+@pytest.mark.parametrize(("says", "within"), [(0, 0), (30, 30), (1 << 37, 60)])
+def test_the_clock_of_a_head_decides_no_end(
+    cluster: Cluster, as_bob: Actor, state: str, says: int, within: int
+) -> None:
+    """says, within: seconds since the job was submitted. When it is emptied depends on its end."""
+    with time_machine.travel(clock.now(), tick=False) as traveller:
+        job = submitted(as_bob, cluster)
+        answered(cluster)
+        traveller.shift(timedelta(seconds=60))
+        moment = job.created_at + timedelta(seconds=says) if says else datetime.fromtimestamp(0, UTC)
+        answered(cluster, SlurmSeen(job.pk, state, 7, exit_code=0, ended_at=moment))
+    assert now_of(job).finished_at == job.created_at + timedelta(seconds=within)
 
 
 def test_reports_neither_read_nor_write_what_is_long(cluster: Cluster, as_bob: Actor) -> None:

@@ -49,6 +49,9 @@ def test_wrong_values_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUAAS_X", "0")
     with pytest.raises(ImproperlyConfigured, match="below 1"):
         env.integer("GPUAAS_X", default=1, minimum=1)
+    monkeypatch.setenv("GPUAAS_X", "1000000")
+    with pytest.raises(ImproperlyConfigured, match="GPUAAS_X=1000000 is above 36500"):
+        env.integer("GPUAAS_X", default=1, maximum=36_500)
     assert env.integer("GPUAAS_Y", default=7) == 7
     assert env.boolean("GPUAAS_Y", default=True)
 

@@ -68,6 +68,8 @@ def test_the_operator_says_for_how_long(workspace: Workspace, settings: Settings
     row = ended(workspace, days=5000)
     settings.JOB_SCRIPT_DAYS = 0
     assert (jobs_empty(), kept(row)) == (0, True)
+    settings.JOB_SCRIPT_DAYS = 36_500
+    assert (jobs_empty(), kept(row)) == (0, True), "the most that the setting can be"
     settings.JOB_SCRIPT_DAYS = 5001
     assert (jobs_empty(), kept(row)) == (0, True)
     settings.JOB_SCRIPT_DAYS = 4999

@@ -157,6 +157,30 @@ def test_jobs_stay_when_it_is_changed_and_deleted(workspace: Workspace, as_alice
     assert [each.action.partition(".")[2] for each in entries] == ["create", "change", "delete"]
 
 
+def test_the_audit_log_names_what_changed_and_keeps_no_values(
+    workspace: Workspace, as_alice: Actor, as_bob: Actor
+) -> None:
+    order = {"image": "train:7", "variables": {"KEY": "secret-1"}, "command": ["sh"], "gpus": 1}
+    made = template(as_alice, workspace.project, order=order, locked=["gpus"])
+    order |= {"variables": {"KEY": "secret-2"}, "arguments": ["--key=secret-3"]}
+    del order["command"]
+    template_change(actor=as_bob, template=made, order=order, name="newer", description="secret-4")
+    template_change(actor=as_bob, template=made, order=order)
+    entries = AuditEntry.objects.filter(action__startswith="job_template.").order_by("pk")
+    assert [(each.actor, each.before, each.after) for each in entries] == [
+        (
+            "alice",
+            None,
+            {"name": "training", "order": ["image", "command", "variables", "gpus"], "locked": ["gpus"]},
+        ),
+        (
+            "bob",
+            None,
+            {"changed": ["name", "description", "order.command", "order.arguments", "order.variables"]},
+        ),
+    ]
+
+
 def test_who_may(
     workspace: Workspace, as_alice: Actor, as_dora: Actor, as_charlie: Actor, as_olga: Actor
 ) -> None:

@@ -179,14 +179,16 @@ def _keep(row: ClusterJob, seen: SlurmSeen, moment: datetime) -> None:
         row.slurm_id = seen.slurm_id or row.slurm_id
         row.started_at = None if seen.state in WAITS else seen.started_at or row.started_at
     code = row.exit_code if row.mover is not None else seen.exit_code
+    # the head's clock may say anything, and how long a job is kept depends on its end
+    ended = min(max(seen.ended_at or moment, row.created_at), moment)
     if seen.state == "COMPLETED":
-        _succeeded(row, seen.ended_at or moment, code)
+        _succeeded(row, ended, code)
     elif seen.state in CANCELS:
         words = row.reason if row.cancel_asked_at is not None else ""
-        job_end(row, S.CANCELLED, seen.ended_at or moment, code=code, reason=words)
+        job_end(row, S.CANCELLED, ended, code=code, reason=words)
     elif seen.state in FAILS:
         words = _failure(seen) if row.mover is None else moved_failure(row, seen, _failure(seen))
-        job_end(row, S.FAILED, seen.ended_at or moment, code=code, reason=words)
+        job_end(row, S.FAILED, ended, code=code, reason=words)
     else:
         if row.mover is None:
             row.state = S.PENDING if seen.state in WAITS else S.RUNNING

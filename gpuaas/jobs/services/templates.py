@@ -71,14 +71,16 @@ def template_create(
     row = JobTemplate(project=project, name=name, description=description, order=order, locked=locked)
     row.created_by, row.created_at = requester_of(actor), clock.now()
     _save(actor, row, judged=SHOWN)
-    audit_record(actor=actor, action="job_template.create", target=row, project=project, after=_shown(row))
+    after = {"name": row.name, "order": list(row.order), "locked": row.locked}
+    audit_record(actor=actor, action="job_template.create", target=row, project=project, after=after)
     return row
 
 
 @transaction.atomic
 def template_change(*, actor: Actor, template: JobTemplate, **changes: Any) -> JobTemplate:
-    """changes: any of name, description, order and locked. Jobs that were submitted by it stay as they are. Raises as
-    `template_create`; NotFound for one that has been deleted meanwhile."""
+    """changes: any of name, description, order and locked. Jobs that were submitted by it stay as they are. The audit log has the
+    names of what changed, and no values, which would stay there for good. Raises as `template_create`; NotFound for one that has
+    been deleted meanwhile."""
     project_require(actor=actor, project=template.project, permission=MAY)
     rows = JobTemplate.objects.select_for_update(of=("self",)).select_related("project", "created_by")
     row = first_of(rows.filter(pk=template.pk), "template")
@@ -86,16 +88,9 @@ def template_change(*, actor: Actor, template: JobTemplate, **changes: Any) -> J
     for name, value in changes.items():
         setattr(row, name, value)
     _save(actor, row, judged=changes)
-    after = _shown(row)
-    if after != before:
-        audit_record(
-            actor=actor,
-            action="job_template.change",
-            target=row,
-            project=row.project,
-            before=before,
-            after=after,
-        )
+    if changed := _changed(before, _shown(row)):
+        after = {"changed": changed}
+        audit_record(actor=actor, action="job_template.change", target=row, project=row.project, after=after)
     return row
 
 
@@ -110,6 +105,13 @@ def template_delete(*, actor: Actor, template: JobTemplate) -> None:
 
 def _shown(row: JobTemplate) -> dict[str, Any]:
     return {name: getattr(row, name) for name in SHOWN}
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The names of fields; those of the order as `order.gpus`."""
+    old, new = before["order"], after["order"]
+    fields = [f"order.{name}" for name in FIELDS if old.get(name) != new.get(name)]
+    return [name for name in SHOWN if name != "order" and before[name] != after[name]] + fields
 
 
 def _save(actor: Actor, row: JobTemplate, judged: Any) -> None:

@@ -55,11 +55,11 @@ def _priority(api: Api, priority: str) -> dict[str, str]:
 
 
 def _classes_put(api: Api) -> bool:
-    """Whether the portal may. Its rights to them came later than those to queues."""
+    """Whether the site lets the portal: its rights to them came later than those to queues, and a policy may refuse them."""
     try:
         for name, value in PRIORITIES.items():
             objects.put(api, CLASSES, _class(class_name(name), value))
-    except (NotFound, Unauthorized):
+    except (NotFound, Permanent, Unauthorized):
         return False
     return True
 

@@ -8,13 +8,15 @@ from gpuaas.providers.kubeapi.client import Object
 
 @dataclass(frozen=True)
 class Right:
-    """`resources` and `verbs` separated by spaces; names: only objects of these names. served: needed only if this is served."""
+    """`resources` and `verbs` separated by spaces; names: only objects of these names. served: needed only if this is served.
+    without: what the portal does without it, as the end of a sentence; empty where nothing may be sold without it."""
 
     group: str
     resources: str
     verbs: str
     names: tuple[str, ...] = ()
     served: str = ""
+    without: str = ""
 
     def rule(self) -> Object:
         rule: Object = {

@@ -5,7 +5,7 @@ from typing import Any, cast
 import pytest
 
 from gpuaas.core.conditions import Status
-from gpuaas.core.errors import Unauthorized, Unavailable
+from gpuaas.core.errors import GpuaasError, Permanent, Unauthorized, Unavailable
 from gpuaas.providers.base import GpuAmount
 from gpuaas.providers.kubeapi import ensure, manifests, queues
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -95,18 +95,29 @@ def test_without_rights_a_site_is_as_one_without_kueue() -> None:
 
 
 class Older(Closed):
-    """Its role is of a portal that made queues and no classes."""
+    """It has queues and no classes. answer: to who makes some."""
+
+    def __init__(self, answer: GpuaasError) -> None:
+        self.answer = answer
 
     def find(self, path: str) -> Object:
         return {} if path.startswith(f"{queues.KUEUE}/namespaces/") else super().find(path)
 
     def apply(self, path: str, body: Object) -> Object:
-        raise Unauthorized("the portal's credentials lack a right at the site")
+        raise self.answer
 
 
-def test_without_the_right_to_classes_a_job_names_none() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Unauthorized("the portal's credentials lack a right at the site"),
+        Permanent("the site refuses (403): admission webhook denied the request", detail={"status": 403}),
+    ],
+    ids=["a role of before", "a policy of the site"],
+)
+def test_where_the_portal_can_make_no_classes_a_job_names_none(answer: GpuaasError) -> None:
     """Kueue starts nothing that names a class which is not there."""
-    api = cast("Api", Older())
+    api = cast("Api", Older(answer))
     assert queues.labels_in(api, make_spec().external_name, "high") == {queues.LABEL: "gpuaas"}
 
 

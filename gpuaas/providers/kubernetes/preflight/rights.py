@@ -11,7 +11,7 @@ from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.manifests import RBAC
 from gpuaas.providers.kubeapi.rights import Right
-from gpuaas.providers.verdicts import PERMISSIONS, some
+from gpuaas.providers.verdicts import PERMISSIONS, Kind, some
 
 ROLE = "gpuaas-portal"
 NAMESPACE = "gpuaas-portal"
@@ -21,8 +21,12 @@ QUEUES = "kueue.x-k8s.io"
 PROJECTS, WALLS = "project.openshift.io/v1", "quota.openshift.io/v1"
 ADMISSION = "admissionregistration.k8s.io"
 
-
+_SPARED = Kind(PERMISSIONS.type)
 _OUR_ROLES = tuple(names.CLUSTER_ROLE.format(role=role) for role in names.ROLES)
+_REMEDY = (
+    "Apply the output of `gpuaas-portal site_role` at the site with an administrator's credentials; it contains "
+    "every right. If the portal uses another account, bind it to that ClusterRole."
+)
 _TAKEN_AWAY = "list patch deletecollection"
 RIGHTS = (
     # inventory
@@ -43,7 +47,13 @@ RIGHTS = (
     Right(QUEUES, "clusterqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
     Right(QUEUES, "localqueues", "get list watch create patch delete", served=f"{QUEUES}/v1beta2"),
     Right(QUEUES, "resourceflavors", "get create patch delete", served=f"{QUEUES}/v1beta2"),
-    Right(QUEUES, "workloadpriorityclasses", "get create patch", served=f"{QUEUES}/v1beta2"),
+    Right(
+        QUEUES,
+        "workloadpriorityclasses",
+        "get create patch",
+        served=f"{QUEUES}/v1beta2",
+        without="jobs of the portal have no priority class of Kueue",
+    ),
     Right(QUEUES, "workloads", "list patch", served=f"{QUEUES}/v1beta2"),
     # environments
     Right("", "services", "create patch delete"),
@@ -131,22 +141,25 @@ def permissions(api: Api) -> Check:
             "All",
             "The portal's credentials have full rights at the site; an account with fewer rights is enough.",
         )
-    missing = [
+    served = (right for right in RIGHTS if not right.served or _is_served(api, right.served))
+    lacking = {right: texts for right in served if (texts := _missing(api, right))}
+    if not lacking:
+        return PERMISSIONS.good("Enough", "The portal's credentials have every right that the driver uses.")
+    missing = [text for texts in lacking.values() for text in texts]
+    words = f"The portal's credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}."
+    if not all(right.without for right in lacking):
+        return PERMISSIONS.bad("Missing", words, _REMEDY)
+    without = "; ".join(right.without for right in lacking)
+    return _SPARED.bad("Fewer", f"{words} Until they have them, {without}; all else works.", _REMEDY)
+
+
+def _missing(api: Api, right: Right) -> list[str]:
+    return [
         f"{asked['verb']} {asked['resource']}{'/' if asked['subresource'] else ''}{asked['subresource']}"
         f"{'.' if asked['group'] else ''}{asked['group']}"
-        for right in RIGHTS
-        if not right.served or _is_served(api, right.served)
         for asked in right.attributes()
         if not _allowed(api, asked)
     ]
-    if missing:
-        return PERMISSIONS.bad(
-            "Missing",
-            f"The portal's credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}.",
-            "Apply the output of `gpuaas-portal site_role` at the site with an administrator's credentials; it contains "
-            "every right. If the portal uses another account, bind it to that ClusterRole.",
-        )
-    return PERMISSIONS.good("Enough", "The portal's credentials have every right that the driver uses.")
 
 
 def _allowed(api: Api, attributes: Object) -> bool:

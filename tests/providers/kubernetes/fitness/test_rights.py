@@ -62,6 +62,7 @@ RARE: dict[Asked, str] = {
             ("clusterqueues", ("get", "watch", "create", "patch", "delete")),
             ("localqueues", ("get", "watch", "create", "patch", "delete")),
             ("resourceflavors", ("get", "create", "patch", "delete")),
+            ("workloadpriorityclasses", ("get", "create", "patch")),
             ("workloads", ("list", "patch")),
         )
         for verb in verbs
