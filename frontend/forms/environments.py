@@ -71,7 +71,7 @@ class LogForm(Form):
     worker = forms.TypedChoiceField(
         label="Of",
         coerce=int,
-        empty_value=0,
+        empty_value=None,
         required=False,
         error_messages={"invalid_choice": "Choose one of its pods."},
     )

@@ -212,7 +212,9 @@ def log(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRespo
     form = LogForm(request.POST, workers=row.workers)
     if form.is_valid():
         with refusals_shown(request, Conflict):
-            services.environment_log_ask(actor=here.actor, environment=row, **form.cleaned_data)
+            services.environment_log_ask(
+                actor=here.actor, environment=row, worker=form.cleaned_data["worker"] or 0
+            )
             return done(request, f"The portal is fetching the log of {row.name}.", held.url_of(row))
     return _draw(request, here, row, log_form=form)
 

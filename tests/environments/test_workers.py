@@ -169,7 +169,7 @@ def test_workers_count_as_bought(as_alice: Actor, workspace: Workspace) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_beside_its_field(
-    as_alice: Actor, workspace: Workspace, wanted: dict[str, int], field: str, words: str
+    as_alice: Actor, workspace: Workspace, wanted: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(QuotaRefused, match=words) as refused:
         order(as_alice, workspace, **wanted)
@@ -188,7 +188,7 @@ def test_what_does_not_fit_is_refused_beside_its_field(
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(
-    as_alice: Actor, workspace: Workspace, wanted: dict[str, int], field: str
+    as_alice: Actor, workspace: Workspace, wanted: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(Invalid) as refused:
         order(as_alice, workspace, **wanted)
@@ -205,7 +205,8 @@ def test_a_size_that_the_kind_sets_cannot_be_chosen(as_alice: Actor, workspace: 
 
 
 def test_a_kind_without_workers_takes_none(as_alice: Actor, workspace: Workspace) -> None:
-    for wanted in ({"workers": 1}, {"worker_vcpus": 1}):
+    asked: list[dict[str, Any]] = [{"workers": 1}, {"worker_vcpus": 1}]
+    for wanted in asked:
         with pytest.raises(Invalid, match="this kind has no workers") as refused:
             ordered(as_alice, workspace, **wanted)
         assert list(refused.value.fields) == list(wanted)

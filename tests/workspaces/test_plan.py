@@ -166,9 +166,9 @@ def test_what_is_deleted_during_a_resize_is_no_refusal_of_the_site() -> None:
         desired = Desired(S.RESIZING, hard=smaller, never_bought=never, digest="one", ensured="one")
         (again,) = plan(desired, less, NOW)
         assert again == Restart("2 of storage:fast are left; its limit is still 3", counts=False)
-    (refused,) = plan(desired, replace(less, used={"storage": 1}), NOW)
-    assert isinstance(refused, Restart)
-    assert refused.counts
+        (refused,) = plan(desired, replace(less, used={"storage": 1}), NOW)
+        assert isinstance(refused, Restart)
+        assert refused.counts
 
 
 @given(DESIRED, OBSERVED)
