@@ -17,7 +17,7 @@ RAN_SECONDS = 10
 DEATHS_MOST, DEATHS_SECONDS = 5, 60.0
 LEFT_SECONDS = 2.0  # for what a process has left, between being told to stop and being killed
 LOOK_SECONDS = 0.05
-KILLED = 128  # of an exit code as shells have it, what is above is the number of the signal
+KILLED = 128  # and the number of the signal: the exit code that shells make of it
 
 
 class Kept:
@@ -35,16 +35,28 @@ class Kept:
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self, events: "queue.Queue[Message]") -> None:
+        """What ends the demo, or stops it, waits until each of its processes has said that it started and that it stopped."""
+        try:
+            code = self._keep(events)
+        except OSError as error:
+            code = 1
+            self._say(events, "line", f"{self.name} cannot be started: {error}\n")
+            if self._child is None:
+                self._say(events, "start", {"pid": 0})
+        self._say(events, "stop", {"returncode": code if code >= 0 else KILLED - code})
+
+    def _keep(self, events: "queue.Queue[Message]") -> int:
+        """Its last exit code, as Popen has it: below 0 is the number of the signal that killed it."""
         deaths, ran, code = deque[float](maxlen=DEATHS_MOST), False, 0
         while child := self._begin(events):
             began = time.monotonic()
             code = self._wait(child)
             ended = time.monotonic()
             ran = ran or ended - began >= RAN_SECONDS
-            over = self._told or not (code > KILLED or (code and ran))
+            over = self._told or not (code < 0 or (code and ran))
             if not over:
                 deaths.append(ended)
-                how = f"ended with {code}" if code <= KILLED else f"was killed by signal {code - KILLED}"
+                how = f"ended with {code}" if code >= 0 else f"was killed by signal {-code}"
                 over = len(deaths) == DEATHS_MOST and ended - deaths[0] <= DEATHS_SECONDS
                 times = f", {DEATHS_MOST} times within {DEATHS_SECONDS:.0f} s: the demo ends"
                 words = f"{self.name} {how}{times if over else ', and is started again'}"
@@ -53,7 +65,7 @@ class Kept:
             self._reader.join(LEFT_SECONDS)
             if over:
                 break
-        self._say(events, "stop", {"returncode": code})
+        return code
 
     def end(self, *, force: bool = False) -> None:
         """Tells the process in front to stop, and nothing below: a worker lets its pool finish what is under way, where a signal to
@@ -83,11 +95,9 @@ class Kept:
         return child
 
     def _wait(self, child: "subprocess.Popen[bytes]") -> int:
-        """Its exit code, as shells have it."""
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         with self._lock:  # nobody signals a process that is gone
-            code = child.wait()
-        return code if code >= 0 else KILLED - code
+            return child.wait()
 
     def _read(self, child: "subprocess.Popen[bytes]", events: "queue.Queue[Message]") -> None:
         for line in child.stdout or ():

@@ -236,19 +236,20 @@ def end_require(code: int, errors: bytes, verb: FileVerb, *words: str) -> None:
     """Raises NotFound or Conflict where a script ended with anything but 0. words: those of its command after the verb."""
     if not code:
         return
-    if (end := code - GOAL if code - GOAL in SAYS else code) in SAYS:
+    goal = verb is FileVerb.MOVE and code - GOAL in SAYS
+    if (end := code - GOAL if goal else code) in SAYS:
         kind, text = SAYS[end]
-        raise kind(text.format(it=_meant(code, verb, words)))
+        raise kind(text.format(it=_meant(end, verb, words, goal=goal)))
     for pattern, text in SAID:
         if pattern.search(errors):
             raise Conflict(text)
     raise Conflict(f"the environment could not do it: {_words(errors) or f'its program ended with {code}'}")
 
 
-def _meant(code: int, verb: FileVerb, words: Sequence[str]) -> str:
-    """What is not there, or no folder. What is made need not be there, only the folder for it."""
+def _meant(code: int, verb: FileVerb, words: Sequence[str], *, goal: bool) -> str:
+    """What is not there, or no folder. What is made need not be there, only the folder for it. goal: it is that of a move."""
     folder, name, *more = (*words, "")
-    if code - GOAL in SAYS:
+    if goal:
         folder, name = more[0], ""
     elif code == FileEnd.NO_FOLDER or verb in {FileVerb.WRITE, FileVerb.FOLDER}:
         name = ""

@@ -47,6 +47,20 @@ from deploy.embedded.kept import Kept
 run = Kept.run
 Kept.run = lambda self, *args: (time.sleep(self.name == "late"), run(self, *args))
 """
+# Before it: the folder of the worker is there for so many starts. The system refuses as it does without memory or processes.
+REFUSED = """
+from deploy.embedded.kept import Kept
+
+begin, begun = Kept._begin, []
+
+def begins(self, events):
+    if self.name == "worker":
+        begun.append(self)
+        self._folder = self._folder if len(begun) <= STARTS else "/gone"
+    return begin(self, events)
+
+Kept._begin = begins
+"""
 # What is before the processes, where each step takes as long as it is told to, and the services are words.
 BEFORE = """
 import subprocess, sys
@@ -154,12 +168,12 @@ def test_what_fails_after_a_while_is_started_again(tmp_path: Path) -> None:
     assert "worker ended with 3, and is started again" in printed
 
 
-def to_its_end(folder: Path, procfile: Path) -> "subprocess.CompletedProcess[str]":
+def to_its_end(folder: Path, procfile: Path, before: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [
             sys.executable,
             "-c",
-            HASTY.replace("demo.serve", "code = demo.serve") + "sys.exit(code)",
+            before + HASTY.replace("demo.serve", "code = demo.serve") + "sys.exit(code)",
             str(procfile),
             "20",
         ],
@@ -233,6 +247,29 @@ def test_what_dies_again_and_again_ends_the_demo(tmp_path: Path) -> None:
     assert done.returncode == 137
     assert done.stdout.count("worker was killed by signal 9, and is started again") == 4
     assert "worker was killed by signal 9, 5 times within 60 s: the demo ends" in done.stdout
+    assert "sending SIGTERM to web" in done.stdout
+
+
+@pytest.mark.parametrize("seconds", [10, 0], ids=["at once", "after a while"])
+def test_an_exit_code_of_its_own_is_no_signal(tmp_path: Path, seconds: int) -> None:
+    """129 to 255 are what shells make of signals, and any program may end with them."""
+    procfile = tmp_path / "Procfile"
+    procfile.write_text("worker: sh -c 'exit 255'\n")
+    done = to_its_end(tmp_path, procfile, f"from deploy.embedded import kept\nkept.RAN_SECONDS = {seconds}\n")
+    assert done.returncode == 255
+    assert "signal" not in done.stdout
+    assert done.stdout.count("worker ended with 255, and is started again") == (0 if seconds else 4)
+
+
+@pytest.mark.parametrize("starts", [0, 1], ids=["at first", "again"])
+def test_what_cannot_be_started_ends_the_demo(tmp_path: Path, starts: int) -> None:
+    """Without what it says, the demo would wait for it and could not be stopped."""
+    procfile = tmp_path / "Procfile"
+    procfile.write_text("web: sleep 60\nworker: sh -c 'sleep 0.1; kill -9 $$'\n")
+    done = to_its_end(tmp_path, procfile, REFUSED.replace("STARTS", str(starts)))
+    assert done.returncode == 1
+    assert "worker cannot be started: [Errno 2]" in done.stdout
+    assert "worker stopped (rc=1)" in done.stdout
     assert "sending SIGTERM to web" in done.stdout
 
 

@@ -22,7 +22,7 @@ from gpuaas.environments.home import (
     listed,
     path_read,
 )
-from gpuaas.providers.base import FileOver, FileVerb
+from gpuaas.providers.base import GOAL, FileEnd, FileOver, FileVerb
 
 NAMES = [
     "plain",
@@ -314,6 +314,14 @@ def test_other_ends_are_said_in_words() -> None:
             end_require(127, errors, FileVerb.LIST, ".")
         assert caught.value.message.isprintable()
     end_require(0, b"a warning", FileVerb.LIST, ".")
+
+
+@pytest.mark.parametrize("verb", set(FileVerb) - {FileVerb.MOVE})
+@pytest.mark.parametrize("end", FileEnd)
+def test_only_a_move_has_ends_of_where_it_goes(verb: FileVerb, end: FileEnd) -> None:
+    """Programs of the image may end with any code."""
+    with pytest.raises(Conflict, match=f"its program ended with {end + GOAL}"):
+        end_require(end + GOAL, b"", verb, ".")
 
 
 @pytest.mark.parametrize(
