@@ -158,13 +158,25 @@ def test_what_is_deleted_from_a_class_that_was_never_bought_is_set_silently() ->
         assert plan(desired, replace(less, hard={"storage": 3, "storage:old": -1}), NOW) == (Compare(),)
 
 
+def test_what_is_deleted_last_is_silent_where_the_last_look_found_it_full() -> None:
+    """A limit that nobody filled, or that somebody has raised since, is a difference."""
+    hard, never = {"storage": 3, "storage:old": 0}, frozenset({"storage:old"})
+    desired = Desired(S.READY, hard=hard, never_bought=never, digest="one", ensured="one")
+    less = Observed(True, hard={"storage": 3, "storage:old": 2}, used={"storage": 1})
+    heals, _ = plan(replace(desired, filled={"storage:old": 2}), less, NOW)
+    assert heals == Heal("0 of storage:old are left; its limit is still 2", safety=True)
+    for filled in ({}, {"storage:old": 1}):
+        assert plan(replace(desired, filled=filled), less, NOW) == (Compare(),)
+        assert drift(replace(desired, filled=filled), less)
+
+
 def test_what_is_deleted_during_a_resize_is_no_refusal_of_the_site() -> None:
     """Else deleting one volume after another makes the change fail."""
     smaller = {"storage": 1, "storage:old": 0, "storage:fast": 1}
     less = Observed(True, hard={**smaller, "storage:fast": 3}, used={"storage": 1, "storage:fast": 2})
+    desired = Desired(S.RESIZING, hard=smaller, digest="one", ensured="one")
     for never in (frozenset[str](), frozenset({"storage:fast"})):
-        desired = Desired(S.RESIZING, hard=smaller, never_bought=never, digest="one", ensured="one")
-        (again,) = plan(desired, less, NOW)
+        (again,) = plan(replace(desired, never_bought=never), less, NOW)
         assert again == Restart("2 of storage:fast are left; its limit is still 3", counts=False)
         (refused,) = plan(desired, replace(less, used={"storage": 1}), NOW)
         assert isinstance(refused, Restart)

@@ -31,6 +31,7 @@ class Job:
             pending=tuple(step.key for step in self.steps if step.state != StepState.DONE),
             hard=hard_of(self.spec),
             never_bought=frozenset(map(storage_key, self.spec.closed_classes)),
+            filled=self._filled,
             digest=self.digest,
             ensured=self.operation.spec_digest if self.operation else self.row.ensured_digest,
             was_ready=self.row.ready_at is not None,
@@ -41,6 +42,12 @@ class Job:
             hold_limits_until=self.drifts.hold_limits_until,
             drifted=self.drifts.open is not None,
         )
+
+    @property
+    def _filled(self) -> Mapping[str, int]:
+        hard, used = (self.row.observed.get(each, {}) for each in ("hard", "used"))
+        keys = map(storage_key, self.spec.closed_classes)
+        return {key: hard[key] for key in keys if key in hard and hard[key] == used.get(key)}
 
     @property
     def waits_since(self) -> datetime | None:

@@ -21,7 +21,8 @@ CHANGED = "members or pools have changed"
 @dataclass(frozen=True)
 class Desired:
     """`pending`: keys of the open operation's unfinished steps, in order. `hard`: what the site must enforce.
-    `never_bought`: keys of it whose use is older than the limit; nobody is asked to give that back.
+    `never_bought`: keys of it whose use is older than the limit; nobody is asked to give that back. `filled`: of these, the
+    limits that the last look found full.
 
     `digest` names the present spec, `ensured` the one that the site last confirmed completely; during an operation,
     the one from which all its steps worked.
@@ -35,6 +36,7 @@ class Desired:
     pending: tuple[str, ...] = ()
     hard: Mapping[str, int] = field(default_factory=dict)
     never_bought: frozenset[str] = frozenset()
+    filled: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
     ensured: str = ""
     was_ready: bool = False
@@ -145,7 +147,7 @@ def emptied(desired: Desired, observed: Observed) -> str:
     """In words, '' unless there is less in a class than when its limit was set to what there was: its owner deleted some."""
     for key in sorted(filter(_is_storage, desired.hard)):
         if _follows(desired, observed, key) and not _is_full(desired, observed, key):
-            return f"{observed.used[key]} of {key} are left; its limit is still {observed.hard[key]}"
+            return f"{observed.used.get(key, 0)} of {key} are left; its limit is still {observed.hard[key]}"
     return ""
 
 
@@ -183,7 +185,9 @@ def _is_storage(key: str) -> bool:
 
 
 def _follows(desired: Desired, observed: Observed, key: str) -> bool:
-    return desired.hard[key] < observed.used.get(key, 0) <= observed.hard.get(key, 0)
+    """Its limit was set to what was stored in it, and nobody has raised it; all of that may be gone now."""
+    wanted, hard, used = desired.hard[key], observed.hard.get(key, 0), observed.used.get(key, 0)
+    return used <= hard and (wanted < used or wanted < hard <= desired.filled.get(key, 0))
 
 
 def _is_full(desired: Desired, observed: Observed, key: str) -> bool:
