@@ -237,8 +237,12 @@ def test_the_guards_admit_its_service_and_its_pods_have_their_names(room: Room) 
     site = room.driver.jobs
     carry_out(site, Change.CREATE, spec)
     until(lambda: site.observe(spec).phase is JobPhase.RUNNING, "both run")
-    service = room.admin.get(f"{room.path('services')}/{spec.name}")
-    assert service["spec"]["clusterIP"] == "None"
+    service = f"{room.path('services')}/{spec.name}"
+    assert room.admin.get(service)["spec"]["clusterIP"] == "None"
+    mine: Object = {"spec": {"selector": {"mine": "yes"}}}
+    for unwanted in (lambda: room.tenant.merge(service, mine), lambda: room.tenant.delete(service)):
+        with pytest.raises(Permanent, match="belongs to the portal"):
+            unwanted()
     found = room.admin.items(room.path("pods"), labelSelector=f"batch.kubernetes.io/job-name={spec.name}")
     assert sorted(each["spec"]["hostname"] for each in found) == [f"{spec.name}-0", f"{spec.name}-1"]
     assert {each["spec"]["subdomain"] for each in found} == {spec.name}
@@ -246,7 +250,7 @@ def test_the_guards_admit_its_service_and_its_pods_have_their_names(room: Room) 
     with pytest.raises(Permanent, match="belong to the portal"):
         room.tenant.merge(f"{room.path('jobs', BATCH)}/{spec.name}", attempt)
     carry_out(site, Change.DELETE, spec)
-    assert room.admin.find(f"{room.path('services')}/{spec.name}") is None
+    assert room.admin.find(service) is None
 
 
 @pytest.mark.lab

@@ -59,9 +59,9 @@ def _objects(site: Site) -> Object:
         conditions={
             "in-a-workspace": site.in_workspace,
             "by-others": site.outsiders,
-            # of services, those of environments, by which workers find their main pod
+            # of services, those by which workers of an environment and tasks of a job find one another
             "no-service-of-theirs": "request.resource.resource != 'services' || "
-            f"'{names.ENVIRONMENT}' in oldObject.metadata.?labels.orValue({{}})",
+            f"['{names.ENVIRONMENT}', '{names.JOB}'].exists(mark, mark in oldObject.metadata.?labels.orValue({{}}))",
         },
         rules=(Rule("false", "this object belongs to the portal: change the workspace there"),),
     )
