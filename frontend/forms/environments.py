@@ -69,7 +69,7 @@ class LogForm(Form):
     """Whose log, where it has workers."""
 
     worker = forms.TypedChoiceField(
-        label="Of",
+        label="Log of",
         coerce=int,
         empty_value=None,
         required=False,
@@ -80,6 +80,7 @@ class LogForm(Form):
         super().__init__(*args, **{**kwargs, "auto_id": "log_%s"})
         choices = [("0", "the main pod"), *((f"{each}", f"worker {each}") for each in range(1, workers + 1))]
         choices_set(self, "worker", choices)
+        self.fields["worker"].required = workers > 0
 
 
 class KeyForm(Form):
