@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -64,6 +65,8 @@ def main() -> int:
         "--room", default="", help="of the deep tier; several with spaces between; none is all"
     )
     options, rest = parser.parse_known_args()
+    # a shell that starts us in the background ignores Ctrl-C for us, and so for all that the tests interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(ROOT)
     owners.own()
     if options.tier == "fast":

@@ -4,6 +4,7 @@ Forbidden."""
 import hashlib
 import hmac
 import uuid
+from collections.abc import Collection
 from datetime import datetime
 from typing import Literal
 
@@ -36,21 +37,36 @@ from tenants.roles import (
     Permission,
 )
 
+ROLES_OF = """
+SELECT user_id, organization_id, NULL, role FROM tenants_organizationmembership WHERE user_id = ANY(%(users)s)
+UNION ALL SELECT user_id, NULL, project_id, role FROM tenants_projectmembership WHERE user_id = ANY(%(users)s)
+"""
+
 
 def actor_for(*, user: User) -> Actor:
-    """The actor of a person: 2 queries. Raises Unauthorized for an inactive person."""
+    """The actor of a person, in 1 query: each request asks it. Raises Unauthorized for an inactive person."""
     if not user.is_active:
         raise Unauthorized("this account is disabled")
-    return Actor(
-        user_id=user.pk,
-        name=user.username,
-        platform=PLATFORM_PERMISSIONS[user.platform_role],
-        organizations={
-            row.organization_id: ORGANIZATION_PERMISSIONS[row.role]
-            for row in user.organization_memberships.all()
-        },
-        projects={row.project_id: PROJECT_PERMISSIONS[row.role] for row in user.project_memberships.all()},
-    )
+    return actors_for(users=[user])[user.pk]
+
+
+def actors_for(*, users: Collection[User]) -> dict[uuid.UUID, Actor]:
+    """The actors of those who are active by their keys, in 1 query however many there are."""
+    actors = {
+        user.pk: Actor(user.pk, user.username, PLATFORM_PERMISSIONS[user.platform_role])
+        for user in users
+        if user.is_active
+    }
+    if not actors:
+        return actors
+    with connection.cursor() as cursor:
+        cursor.execute(ROLES_OF, {"users": list(actors)})
+        for user_id, organization_id, project_id, role in cursor.fetchall():
+            if organization_id is not None:
+                actors[user_id].organizations[organization_id] = ORGANIZATION_PERMISSIONS[role]
+            else:
+                actors[user_id].projects[project_id] = PROJECT_PERMISSIONS[role]
+    return actors
 
 
 def token_find(*, raw: str, now: datetime) -> ApiToken:

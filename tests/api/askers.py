@@ -68,7 +68,8 @@ def people(project: Project) -> Iterator[Asker]:
 
 
 def token(user: User, project: Project, scopes: Held) -> Asker:
-    """Written as it stands, whatever its maker may do: roles are lost after tokens are made."""
+    """Written as it stands, whatever its maker may do: roles are lost after tokens are made. Used just now, which is noted once a
+    minute."""
     prefix, secret = secrets.token_hex(6), secrets.token_hex(20)
     ApiToken.objects.create(
         project=project,
@@ -77,6 +78,7 @@ def token(user: User, project: Project, scopes: Held) -> Asker:
         prefix=prefix,
         secret_hash=hashlib.sha256(secret.encode()).hexdigest(),
         scopes=sorted(scopes),
+        last_used_at=clock.now(),
         expires_at=clock.now() + timedelta(days=1),
     )
     here = actor_for(user=user).on_project(project.pk, project.organization_id)

@@ -107,7 +107,14 @@ LISTS: dict[str, Reading] = {
         project=project
     ),
 }
-NOT_ABOUT_TENANTS = {"actor_for", "actor_for_token", "token_find", "user_find", "personal_require"}
+NOT_ABOUT_TENANTS = {
+    "actor_for",
+    "actors_for",
+    "actor_for_token",
+    "token_find",
+    "user_find",
+    "personal_require",
+}
 
 
 @pytest.mark.parametrize("reading", READINGS.values(), ids=READINGS.keys())
