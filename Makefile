@@ -94,8 +94,7 @@ check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, t
 	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
-	@$(BIN)/python -m pytest -q -n0 --no-header --tb=short tests/architecture/test_house.py tests/architecture/test_docs.py \
-		tests/architecture/test_idioms.py tests/architecture/test_reference.py tests/architecture/test_budget.py
+	@$(BIN)/python -m pytest -q -n0 --no-header --tb=short --tier=check tests/architecture
 	@$(MAKE) --silent docs
 
 lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS

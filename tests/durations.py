@@ -25,7 +25,6 @@ LOOPS = 8
 EVERY = 100  # tests between two looks at the machine, and after each slow one
 # What may take longer, by the beginning of its name: seconds, and why it is in the fast tier all the same.
 EXEMPT = {
-    "tests/architecture/test_suite.py::test_the_two_tiers": (30, "collects the suite three times"),
     "tests/api/test_lists.py": (15, "every list of the API at several sizes, in one world"),
     "tests/api/test_schemathesis.py": (10, "each operation of one room, three times"),
     "tests/backup/test_drill.py": (12, "the whole portal is lost and restored"),

@@ -1,4 +1,4 @@
-"""Two tiers of one suite: `make test` answers in minutes, `make test-deep` is the rest, room by room.
+"""The tiers of one suite: `make check` reads the sources, `make test` answers in minutes, `make test-deep` is the rest, room by room.
 
 A test's tier follows from what it asks for. Whoever asks for a back end of its own, directly, through another fixture or by
 being parametrized with a driver, is deep, and the back end is its room. The fast tier shares one Kubernetes API server and a
@@ -18,7 +18,9 @@ import pytest
 
 from tests.examples import MANY
 
-FAST, DEEP, NAMED = "fast", "deep", "named"
+CHECK, FAST, DEEP, NAMED = "check", "fast", "deep", "named"
+# Tests that read the sources of the whole project: one process has all of them, so that each file is parsed once.
+SOURCES = "tests/architecture/"
 # Fixtures that start something for the tests that ask for them, and the room that this is; the first one asked for decides.
 # tests/architecture/test_suite.py finds a fixture that starts a lab and is not here.
 BACK_ENDS = {
@@ -148,23 +150,26 @@ SENT = "left_to_the_deep_tier"
 
 @dataclass(frozen=True)
 class Place:
-    """room: of the deep tier, "" in the fast one. reason: why it is not fast."""
+    """room: of the deep tier, "" in the others. reason: why it is not fast."""
 
     room: str
     reason: str
+    is_check: bool = False
 
     @property
     def tier(self) -> str:
+        if self.is_check:
+            return CHECK
         return DEEP if self.room else FAST
 
 
-IN_FAST = Place("", "")
+IN_FAST, IN_CHECK = Place("", ""), Place("", "", is_check=True)
 
 
 def place_of(item: pytest.Item) -> Place:
     params = getattr(getattr(item, "callspec", None), "params", {})
     place = placed(item.nodeid, asked_by(item), [params[name] for name in RIGS if name in params])
-    is_long = _has_many(item) and place == IN_FAST
+    is_long = _has_many(item) and place.tier != DEEP
     return Place(_folder(item.nodeid, ""), PROPERTIES) if is_long else place
 
 
@@ -187,6 +192,8 @@ def part_of(room: str, asked: Iterable[str]) -> str:
 
 def placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str] = ()) -> Place:
     """asked: names of the fixtures, direct or not, and of the marks. rigs: the drivers that it is parametrized with."""
+    if nodeid.startswith(SOURCES):
+        return IN_CHECK
     names, rigs = set(asked), list(rigs)
     if room := next((RIG_ROOMS[rig] for rig in rigs if rig in RIG_ROOMS), ""):
         return Place(room, ONE_BACK_END)
@@ -220,7 +227,10 @@ def _longest(nodeid: str) -> str:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--tier", choices=[NAMED, FAST, DEEP, "all"], default=NAMED, help="default: both, with few examples"
+        "--tier",
+        choices=[NAMED, CHECK, FAST, DEEP, "all"],
+        default=NAMED,
+        help="default: both, with few examples",
     )
     parser.addoption("--room", default="", help="of the deep tier alone: the tests of one room")
     parser.addoption(
@@ -245,7 +255,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif tier != "all":
         left = [item for item in items if not _chosen(places[id(item)], tier, room)]
         config.stash[LEFT] = counted = Counter(
-            (place.room, place.reason) for item in left if (place := places[id(item)]).tier != tier
+            (place.room, place.reason)
+            for item in left
+            if (place := places[id(item)]).tier not in {tier, CHECK}
         )
         if (output := getattr(config, "workeroutput", None)) is not None:
             output[SENT] = [(*place, count) for place, count in counted.items()]
