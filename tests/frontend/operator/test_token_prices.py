@@ -1,5 +1,6 @@
 """Tokens on pages: priced per million by operators, shown in millions to all, never in hours."""
 
+import re
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
@@ -8,6 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from billing.models import Invoice, Rate, RateDraft
+from billing.pdf import invoice_html
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment
@@ -19,7 +21,7 @@ from tenants.models import Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import utc, workspace_make
 from tests.environments.stage import row_in
-from tests.frontend.markup import words
+from tests.frontend.markup import flat, words
 from tests.frontend.operator.conftest import signed_in
 from tests.metering.test_tokens import counted
 
@@ -95,6 +97,34 @@ def test_every_page_counts_them_in_millions(
         assert "million tokens" in shown, url
         assert "1.58 h" not in shown, url
         assert "€0.95" in shown, url
+
+
+def row_of(client: Client, url: str) -> str:
+    """Its row of tokens in."""
+    found = re.search(r'<th scope="row"[^>]*>Tokens in.*?</tr>', words(client.get(url)))
+    assert found, url
+    return found[0]
+
+
+def test_tokens_without_a_price_are_free_and_included_in_nothing(
+    olga_at: Client, alice_at: Client, endpoint: Environment, as_olga: Actor
+) -> None:
+    month_close(as_olga, OCTOBER)
+    invoice = Invoice.objects.select_related("organization").get()
+    usage = reverse("frontend:operator_usage") + "?month=2026-10"
+    for client, url in (
+        (alice_at, reverse("frontend:invoice", args=["climate", invoice.number])),
+        (olga_at, usage),
+        (olga_at, reverse("frontend:operator_prices")),
+    ):
+        row = row_of(client, url)
+        assert ">free<" in row, url
+        assert "included" not in row, url
+    page = flat(invoice_html(invoice=invoice))
+    assert "Nothing is charged: all that was used is free or included in other prices." in page
+    file = olga_at.get(f"{usage}&type-csv=1").getvalue().decode().splitlines()
+    row = dict(zip(file[0].split(","), file[1].split(","), strict=True))
+    assert (row["item"], row["included"], row["free"]) == ("Tokens in", "false", "true")
 
 
 def test_intervals_show_a_day(alice_at: Client, endpoint: Environment, project: Project) -> None:
