@@ -38,7 +38,7 @@ from frontend.views.budgets import LIST as BUDGETS
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import TOKEN_METERS, Meter
 
@@ -291,7 +291,7 @@ def _rate_made(
         return None
     meter = meter_named(what, ware, found["meter"] or gpu_meter(ware["flavor"]))
     fields = {"flavor": "what", "resource": "what", "currency": "price"}
-    with refusals_on(form, Invalid, fields=fields):
+    with refusals_on(form, Invalid, Conflict, fields=fields):
         made = rate_set(
             actor=here.actor,
             **ware,

@@ -5,6 +5,7 @@ from datetime import date, timedelta
 from urllib.parse import urlencode
 
 import pytest
+import time_machine
 from django.test import Client
 from django.urls import reverse
 
@@ -13,7 +14,7 @@ from billing.pdf import invoice_html
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import FinalMonth, Meter
 from gpuaas.metering.services import tokens_sync
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -58,6 +59,26 @@ def test_a_price_is_set_per_million(olga_at: Client, db: None) -> None:
     assert "Tokens in<small>per million tokens</small>" in shown
     rate = Rate.objects.get()
     assert (rate.meter, rate.flavor, rate.price_micro) == (Meter.TOKENS_IN, None, 600_000)
+
+
+@pytest.mark.parametrize(("final", "why"), [(True, "as they are final"), (False, "have this as free")])
+def test_a_price_of_a_settled_month_is_refused_beside_its_start(
+    olga_at: Client, endpoint: Environment, as_olga: Actor, final: bool, why: str
+) -> None:
+    month_close(as_olga, OCTOBER)
+    if final:
+        ends_at = utc("2026-10-31 23:00:00")
+        FinalMonth.objects.create(month=OCTOBER, ends_at=ends_at, marked_at=ends_at, marked_by="olga")
+    page = reverse("frontend:operator_prices")
+    with time_machine.travel(utc("2026-11-25 12:00:00"), tick=False):
+        olga_at.get("/operator/")
+        refused = olga_at.post(page, {**SET, "valid_from": "2026-10-01T00:00"})
+        assert refused.status_code == 422
+        field = words(refused).split('name="valid_from"')[1].partition("</div>")[0]
+        assert why in field
+        assert "choose a start at Sun 1 Nov, 00:00, the beginning of November 2026, or later" in field
+        assert not Rate.objects.exists()
+        assert olga_at.post(page, {**SET, "valid_from": "2026-11-01T00:00"}).status_code == 302
 
 
 def test_a_draft_has_tiers_of_millions_and_no_sessions(olga_at: Client, db: None) -> None:
