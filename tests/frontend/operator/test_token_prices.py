@@ -144,8 +144,8 @@ def test_tokens_without_a_price_are_free_and_included_in_nothing(
     page = flat(invoice_html(invoice=invoice))
     assert "Nothing is charged: all that was used is free or included in other prices." in page
     file = olga_at.get(f"{usage}&type-csv=1").getvalue().decode().splitlines()
-    row = dict(zip(file[0].split(","), file[1].split(","), strict=True))
-    assert (row["item"], row["included"], row["free"]) == ("Tokens in", "false", "true")
+    cells = dict(zip(file[0].split(","), file[1].split(","), strict=True))
+    assert (cells["item"], cells["included"], cells["free"]) == ("Tokens in", "false", "true")
 
 
 def test_intervals_show_a_day(alice_at: Client, endpoint: Environment, project: Project) -> None:
