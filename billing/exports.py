@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from django.db.models import Case, F, Q, QuerySet, When
+from django.db.models import BigIntegerField, Case, F, Q, QuerySet, When
 from django.db.models.functions import Coalesce
 
 from billing.selectors import Statement
 from billing.wares import quantity_words
 from gpuaas.core.csv_cells import csv_cell
-from gpuaas.metering.models import UsageInterval
+from gpuaas.metering.models import TOKEN_METERS, UsageInterval
 
 CHUNK = 2000  # rows
 
@@ -42,12 +42,18 @@ INTERVAL_FIELDS = (
         "holder_shown",
         "consumer_name",
     ),
-    *("site__slug", "flavor__slug", "meter", "quantity", "ended_by", "owner", "node"),
+    *("site__slug", "flavor__slug", "meter", "counted_shown", "ended_by", "owner", "node"),
 )
 # as `UsageInterval.holder_name`: who looks at a cluster that waited in another project does not learn its later name
 HOLDER = Case(
     When(Q(cluster__isnull=False) & ~Q(cluster__project=F("project")), then=F("consumer_name")),
     default=Coalesce("workspace__name", "cluster__name"),
+)
+# as `UsageInterval.counted`
+COUNTED = Case(
+    When(meter__in=TOKEN_METERS, ended_at=F("started_at"), then=0),
+    default=F("quantity"),
+    output_field=BigIntegerField(),
 )
 
 
@@ -60,7 +66,7 @@ def interval_rows(*, intervals: QuerySet[UsageInterval]) -> Iterator[Sequence[ob
     """Header first; as metered: whole seconds, UTC; an open interval has no end. Read by a cursor, with only the
     columns shown."""
     yield INTERVAL_COLUMNS
-    shown = intervals.annotate(holder_shown=HOLDER).values_list(*INTERVAL_FIELDS)
+    shown = intervals.annotate(holder_shown=HOLDER, counted_shown=COUNTED).values_list(*INTERVAL_FIELDS)
     for key, project, cluster, started_at, ended_at, surplus, *words in shown.iterator(chunk_size=CHUNK):
         holder, consumer, site, flavor, meter, quantity, ended_by, owner, node = words
         yield (

@@ -49,6 +49,11 @@ def quantity_words(meter: str, unit_seconds: int) -> tuple[Decimal, str]:
     return Decimal(f"{millionths}e-6"), UNITS[Meter(meter)] if meter in Meter.values else ""
 
 
+def unpriced_words(meter: str) -> str:
+    """What usage without a price is called where that costs nothing: tokens are part of no other price (rating.md, section 6)."""
+    return "free" if meter in TOKEN_METERS else "included"
+
+
 def quantity_places(meter: str) -> int:
     """Decimal places in which a quantity is shown: of hours, and of millions of tokens."""
     return 4 if meter in TOKEN_METERS else 2

@@ -33,9 +33,9 @@ class Refused(Invalid):
         texts = [str(row) for row in rows[:TOLD]]
         if len(rows) > TOLD:
             texts.append(f"{len(rows) - TOLD} more rows are refused")
-        super().__init__(
-            f"{len(rows)} row{'s are' if len(rows) != 1 else ' is'} refused", fields={"usage": texts}
-        )
+        many = len(rows) != 1
+        words = f"{len(rows)} row{'s are' if many else ' is'} refused{'; the first is' if many else ':'} {rows[0]}"
+        super().__init__(words, fields={"usage": texts})
         self.detail |= {"rows": len(rows), "overlaps": overlaps, "early_months": early}
         self.rows, self.overlaps, self.early = rows, overlaps, early
 

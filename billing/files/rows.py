@@ -96,7 +96,7 @@ def _cells(
         if isinstance(cells, str):
             problem = cells
         elif len(cells) != len(columns):
-            problem = f"{len(cells)} cells instead of {len(columns)}"
+            problem = f"{len(cells)} cells instead of {len(columns)}, which are {','.join(columns)}"
         else:
             yield line, cells
             continue

@@ -1,20 +1,24 @@
 """Setting prices. A price in force is ended, never edited; usage that was already rated does not change."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 
 from django.conf import settings
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 
-from billing.models import Rate, RateCard, RateCardVersion
+from billing.models import MonthClose, Rate, RateCard, RateCardVersion
 from billing.money import currency_parse, price_of, price_parse
+from billing.months import month_next, month_of, month_span
 from billing.selectors import rate_card_default
-from billing.wares import storage_slug
+from billing.states import CloseState
+from billing.wares import storage_slug, unpriced_words
 from gpuaas.catalog.models import Flavor, StorageClass
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core import clock
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.metering.final import month_final
+from gpuaas.metering.imports import closes_try
 from gpuaas.metering.models import TOKEN_METERS, Meter, UsageInterval
 from quotas.models import PoolReservation
 from tenants.actors import Actor
@@ -25,6 +29,8 @@ from tenants.selectors import platform_require
 SHARED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD, *TOKEN_METERS})
 GPU_METERS = frozenset(Meter) - SHARED
 TOLD_TWICE = (Meter.GPU_HELD, Meter.GPU_ALLOCATED)
+# of flavors; without a price it costs nothing, and waits for none
+NEVER_WAITING = SHARED | {Meter.GPU_STOPPED, Meter.GPU_SHELVED}
 
 
 def rate_set(
@@ -41,8 +47,8 @@ def rate_set(
     more; the one in force ends then.
 
     resource: instead of a flavor, the name by which a site counts GPUs that ran without being sold. currency: of the
-    standard card, by default the portal's. Raises Invalid on `flavor`, `resource`, `meter`, `price`, `currency`, or on
-    `valid_from` if usage was already rated at another price.
+    standard card, by default the portal's. Raises Conflict during a close, Invalid on `flavor`, `resource`, `meter`,
+    `price`, `currency`, or on `valid_from` if usage was already rated without this price, or its month is final.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     known, micro = meter_require(meter, flavor, resource), price_parse(price)
@@ -62,6 +68,7 @@ def rate_set(
         rate = Rate(card=card, **ware, meter=known, price_class=price_class, price_micro=micro)
         ends = before.valid_to if before else None
         rate.valid_from, rate.valid_to = start, following.valid_from if following else ends
+        _settled_require(rate, now=now)
         rate.created_by, rate.version = actor.name, version_at(card=card, at=start, actor=actor)
         rate.save(force_insert=True)
         after = {"price": str(price_of(micro)), "valid_from": start.isoformat(), "meter": known.value}
@@ -176,15 +183,59 @@ def _past_require_unrated(
             )
 
 
+def _settled_require(rate: Rate, *, now: datetime) -> None:
+    """Refuses a start in a final month, and one in a closed month whose usage was charged without this price. What waits there for
+    a price may get one: the next close posts it."""
+    if rate.valid_from >= month_span(month_of(now)).starts_at:
+        return
+    if not closes_try():
+        raise Conflict("a month is being closed; set the price again once that is done")
+    final = month_final()
+    if final is not None and rate.valid_from < month_span(final).ends_at:
+        raise _start_refused(
+            f"no price changes what months up to {final:%B %Y} cost, as they are final", final
+        )
+    closed: date | None = MonthClose.objects.filter(state=CloseState.CLOSED).aggregate(last=Max("month"))[
+        "last"
+    ]
+    if closed is not None and _charges_more(rate, until=month_span(closed).ends_at):
+        words = unpriced_words(rate.meter)
+        raise _start_refused(f"the invoices of months up to {closed:%B %Y} have this as {words}", closed)
+
+
+def _start_refused(why: str, last: date) -> Invalid:
+    after = month_next(last)
+    start = f"{month_span(after).starts_at:%Y-%m-%d %H:%M:%S} UTC, the beginning of {after:%B %Y}"
+    return Invalid.field("valid_from", f"{why}; choose a start at {start}, or later")
+
+
+def _charges_more(rate: Rate, *, until: datetime) -> bool:
+    """Whether there is usage before that moment which was free or part of another price, and would get this one."""
+    meter, last = Meter(rate.meter), min(rate.valid_to or until, until)
+    rows = usage_of(rate.flavor, rate.resource_name, meter, rate.valid_from, last)
+    if rate.flavor is not None and meter in TOLD_TWICE:
+        # held and used GPUs are the same, and an organization's own card may have a price for the other
+        own = Rate.objects.filter(flavor=rate.flavor, meter__in=TOLD_TWICE, card__currency=rate.card.currency)
+        payers = own.exclude(card__organization=None).exclude(meter=meter).values("card__organization")
+        return rows.filter(project__organization__in=payers).exists()
+    return meter in NEVER_WAITING and not (meter in GPU_METERS and rate.flavor is None) and rows.exists()
+
+
 def is_used(flavor: Flavor | None, resource: str, meter: Meter, first: datetime, last: datetime) -> bool:
     """Whether usage in [first, last) needs the price."""
     if meter is Meter.GPU_IDLE:
         reserved = PoolReservation.objects.filter(flavor=flavor, valid_from__lt=last)
         return reserved.exclude(valid_to__lte=first).exists()
+    return usage_of(flavor, resource, meter, first, last).exists()
+
+
+def usage_of(
+    flavor: Flavor | None, resource: str, meter: Meter, first: datetime, last: datetime
+) -> QuerySet[UsageInterval]:
     rows = UsageInterval.objects.filter(flavor=flavor, meter=meter, started_at__lt=last)
     if resource:
         rows = rows.filter(resource_name=resource)
-    return rows.exclude(ended_at__lte=first).exists()
+    return rows.exclude(ended_at__lte=first)
 
 
 def _room_make(rows: QuerySet[Rate], start: datetime) -> None:

@@ -11,7 +11,7 @@ WITH meaning AS (
     WINDOW same AS (PARTITION BY id ORDER BY line)
 ),
 ordered AS (
-    SELECT line, valid_from, max(coalesce(valid_to, 'infinity'::timestamptz)) OVER before AS known_to
+    SELECT line, valid_from, to_char(valid_from AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS said, max(coalesce(valid_to, 'infinity'::timestamptz)) OVER before AS known_to
     FROM file_rate
     WINDOW before AS (
         PARTITION BY flavor, meter, price_class ORDER BY valid_from, line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -47,9 +47,13 @@ covered AS (
 SELECT 'usage' AS file, line, 'the id ' || id || ' has another meaning in line ' || first_line AS problem
 FROM meaning WHERE differs
 UNION ALL
-SELECT 'rates', line, 'the rate overlaps the one before it' FROM ordered WHERE valid_from < known_to
+SELECT 'rates', line, 'from ' || said || ' overlaps the rate before it, whose to is '
+       || CASE WHEN isfinite(known_to) THEN to_char(known_to AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') ELSE 'empty' END
+FROM ordered WHERE valid_from < known_to
 UNION ALL
-SELECT 'rates', line, 'there is a gap between this rate and the one before it' FROM ordered WHERE valid_from > known_to
+SELECT 'rates', line, 'from ' || said || ' leaves a gap after the rate before it, whose to is '
+       || to_char(known_to AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')
+FROM ordered WHERE valid_from > known_to
 UNION ALL
 SELECT 'usage', line, 'no rate for ' || flavor || ', ' || meter || ', ' || price_class || ' for '
        || extract(EPOCH FROM wanted - found)::bigint || ' s of its time'

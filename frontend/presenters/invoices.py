@@ -10,7 +10,7 @@ from billing.money import amount_of, price_of
 from billing.pdf import tax_name
 from billing.selectors.credits import Credit
 from billing.states import CLOSE_LOOKS, CloseState, InvoiceKind
-from billing.wares import UNITS, quantity_places
+from billing.wares import UNITS, quantity_places, unpriced_words
 from frontend.presenters.money import hours_of, shared_name
 from gpuaas.catalog.states import PriceClass
 from gpuaas.core.statemachine import Look
@@ -29,7 +29,6 @@ class LineShown:
     unit: str
     price: Decimal | None
     amount: Decimal | None
-    included: bool
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def sums_of(invoice: Invoice) -> Sums:
 
 
 def sections_of(invoice: Invoice, lines: Iterable[InvoiceLine]) -> list[Section]:
-    """In the order of the lines. Usage that another price includes is shown without an amount."""
+    """In the order of the lines. Usage that is free or that another price includes costs nothing."""
     found: dict[tuple[str, str], list[InvoiceLine]] = {}
     for line in lines:
         found.setdefault((line.cost_center, line.project_name or line.project_slug), []).append(line)
@@ -77,7 +76,7 @@ def sections_of(invoice: Invoice, lines: Iterable[InvoiceLine]) -> list[Section]
 def line_of(invoice: Invoice, line: InvoiceLine) -> LineShown:
     notes = [PriceClass(line.price_class).label.lower()] if line.flavor_slug else []
     if line.status == "included":
-        notes.append("included")
+        notes.append(unpriced_words(line.meter))
     notes += [word for word, applies in (("surplus", line.surplus), ("estimated", line.estimated)) if applies]
     if line.charge_month != invoice.month:
         notes.append(f"used in {line.charge_month:%B %Y}")
@@ -94,7 +93,6 @@ def line_of(invoice: Invoice, line: InvoiceLine) -> LineShown:
         unit=UNITS.get(known, "h") if known and line.unit_seconds else "",
         price=None if line.unit_price_micro is None else price_of(line.unit_price_micro),
         amount=None if line.amount_minor is None else amount_of(line.amount_minor, invoice.currency),
-        included=line.status == "included",
     )
 
 

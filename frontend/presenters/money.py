@@ -116,8 +116,6 @@ def line_of(cell: Cell) -> Line:
         note = f"{note}, {HOW[meter]}" if meter in HOW else note
     else:
         note = "all model endpoints" if meter in TOKEN_METERS else "all workspaces and clusters"
-    if cell.status is LineStatus.INCLUDED:
-        note = f"{note}, included"
     return Line(
         name=name,
         note=note,
@@ -131,7 +129,7 @@ def line_of(cell: Cell) -> Line:
 
 
 def groups_of(statement: Statement) -> tuple[Group, ...]:
-    """Billed and quarantined lines by project; usage that another price includes is shown only on the usage page."""
+    """Billed and quarantined lines by project; usage that is free or that another price includes is left out."""
     found: dict[str, list[Cell]] = {}
     for cell in statement.lines:
         if cell.status is not LineStatus.INCLUDED:

@@ -132,7 +132,7 @@ INTERVALS = Listing(
         Column("holder", "Workspace or cluster", value="0.holder_name"),
         Column("project", value="0.project.slug"),
         Column("meter", "Meter", "meter", "0.meter"),
-        Column("quantity", "Quantity", "quantity", "0.quantity", numeric=True),
+        Column("quantity", "Quantity", "quantity", "0.counted", numeric=True),
         Column("started_at", "From", "started_at", "0.started_at"),
         Column("ended_at", "Until", "ended_at", "0.ended_at"),
         Column("seconds", "Seconds", value="1", numeric=True),

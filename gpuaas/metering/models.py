@@ -200,11 +200,15 @@ class UsageInterval(models.Model):
         return owner
 
     @property
+    def counted(self) -> int:
+        """The quantity; of a day of tokens without length, which late tokens of an earlier day have left without a unit, none."""
+        is_empty = self.meter in TOKEN_METERS and self.ended_at == self.started_at
+        return 0 if is_empty else self.quantity
+
+    @property
     def millions(self) -> Decimal | None:
-        """Of tokens; None for all else. A day that late tokens of an earlier one have left without a unit has no length."""
-        if self.meter not in TOKEN_METERS:
-            return None
-        return Decimal(0) if self.ended_at == self.started_at else Decimal(self.quantity) / 3600
+        """Of tokens; None for all else."""
+        return Decimal(self.counted) / 3600 if self.meter in TOKEN_METERS else None
 
     @property
     def was_warm(self) -> bool:

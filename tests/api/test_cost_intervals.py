@@ -11,10 +11,13 @@ from billing.months import month_of, month_span
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.metering.models import UsageInterval
+from gpuaas.metering.services import tokens_sync
 from tenants.models import Project, User
 from tests.api.caller import V1, Caller
 from tests.billing.stage import cluster_make, interval_make, workspace_make
+from tests.environments.stage import row_in
 from tests.factories.tenants import ProjectFactory
+from tests.metering.test_tokens import counted
 
 pytestmark = pytest.mark.django_db
 WHOLE, PROJECT = "/organizations/climate/costs/intervals", "/projects/weather-lm/costs/intervals"
@@ -107,3 +110,22 @@ def test_what_cannot_be_asked_is_refused_in_the_one_shape(alices: Caller, charli
         assert alices.get(f"{path}?month=2026-13").status == 400
         assert "fields" in alices.get(f"{path}?color=red").error
         assert charlies.get(path).status == 404
+
+
+def test_a_day_of_tokens_that_has_no_unit_of_its_own_counts_none(
+    alices: Caller, spent: list[UsageInterval]
+) -> None:
+    """278 tokens are whole on the second day; then late ones of the first day make them whole there."""
+    assert spent[0].workspace
+    row = row_in(spent[0].workspace, "chat")
+    first = month_of(clock.now())
+    for number, tokens in ((0, 200), (1, 100), (0, 100)):
+        counted(row, first + timedelta(days=number), tokens)
+        tokens_sync()
+    project = "/projects/weather-lm/usage?meter=tokens_in"
+    for path in (f"{PROJECT}?", f"{WHOLE}?", project):
+        rows = [each for each in alices.get(path).json["results"] if each["meter"] == "tokens_in"]
+        assert sorted(each["quantity"] for each in rows) == [0, 1], path
+    for path in (PROJECT, WHOLE):
+        rows = [each for each in sheet(alices, f"{path}.csv") if each["meter"] == "tokens_in"]
+        assert sorted(each["quantity"] for each in rows) == ["0", "1"], path

@@ -1,6 +1,6 @@
 """Rate cards, accounts and discounts by API: from a draft to the next version; what is wrong is refused beside its field."""
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -9,6 +9,7 @@ import pytest
 from billing.models import Rate, RateCard, RateDraft
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
+from gpuaas.metering.models import FinalMonth
 from tenants.models import AuditEntry, Project, User
 from tests.api.caller import Caller
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
@@ -375,3 +376,16 @@ def test_tokens_are_priced_per_million_without_a_flavor(card: RateCard, olgas: C
     assert olgas.post(f"{draft}/publish", {"valid_from": LATER}).status == 201
     found = {rate.meter: rate.price for rate in Rate.objects.filter(flavor=None)}
     assert found == {"tokens_in": Decimal("0.60"), "tokens_out": Decimal("1.80")}
+
+
+def test_a_price_of_a_final_month_is_refused_at_its_start(card: RateCard, olgas: Caller) -> None:
+    ends_at = utc("2026-03-31 22:00:00")
+    FinalMonth.objects.create(month=date(2026, 3, 1), ends_at=ends_at, marked_at=ends_at, marked_by="olga")
+    given = {"meter": "vcpu_held", "price": "0.01"}
+    refused = olgas.post("/platform/rates", {**given, "valid_from": "2026-03-31T21:59:59Z"})
+    assert (refused.status, refused.error["code"]) == (400, "invalid")
+    (said,) = refused.error["fields"]["valid_from"]
+    assert said.startswith("no price changes what months up to March 2026 cost, as they are final; choose a")
+    assert said.endswith("start at 2026-03-31 22:00:00 UTC, the beginning of April 2026, or later")
+    assert not Rate.objects.filter(meter="vcpu_held").exists()
+    assert olgas.post("/platform/rates", {**given, "valid_from": "2026-03-31T22:00:00Z"}).status == 201

@@ -196,7 +196,7 @@ def test_lines_are_sorted_and_usage_outside_of_the_month_needs_no_rate(tmp_path:
         (used(project="caf\udce9"), "not UTF-8 text"),
         (used(project="a\x00b"), "a NUL character"),
         (used(project='"nlp"x'), "not valid CSV"),
-        (used() + ",more", "10 cells"),
+        (used() + ",more", "10 cells instead of 9, which are id,project,workspace,"),
         ("1,nlp", "2 cells"),
         (used(flavor="b200"), "no rate for b200"),
         (
@@ -222,14 +222,26 @@ def test_a_bad_row_of_usage_is_named(
         (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,,0.1234567"], [2], "at most 6 decimal places"),
         (["h100,gpu_held,on_demand,2026-01-01,,1"], [2], "is not an RFC 3339"),
         (["h100,gpu_held,on_demand,2026-01-01T00:00:00Z,2026-01-01T00:00:00Z,1"], [2], "not after its start"),
-        ([RATE, RATE], [3], "overlaps"),
+        (
+            [RATE, RATE],
+            [3],
+            "from 2026-01-01T00:00:00Z overlaps the rate before it, whose to is empty",
+        ),
+        (
+            [
+                "h100,gpu_held,on_demand,2026-01-01T00:00:00Z,2026-10-20T00:00:00Z,1",
+                "h100,gpu_held,on_demand,2026-10-19T23:59:59Z,,1",
+            ],
+            [3],
+            "from 2026-10-19T23:59:59Z overlaps the rate before it, whose to is 2026-10-20T00:00:00Z",
+        ),
         (
             [
                 "h100,gpu_held,on_demand,2026-01-01T00:00:00Z,2026-10-20T00:00:00Z,1",
                 "h100,gpu_held,on_demand,2026-10-20T00:00:01Z,,1",
             ],
             [3],
-            "gap",
+            "from 2026-10-20T00:00:01Z leaves a gap after the rate before it, whose to is 2026-10-20T00:00:00Z",
         ),
         (["h100,gpu_held,on_demand,2026-10-05T10:00:01Z,,1"], [], "for 1 s of its time"),
     ],

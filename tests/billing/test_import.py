@@ -138,7 +138,7 @@ BAD = {
     row(7, flavor=""): "gpu_held is of a flavor",
     row(8, flavor="b200.1"): "there is no flavor b200.1",
     row(9, price_class="spot"): "the price class here is on_demand, not spot",
-    row(10, quantity="1000000001"): "more than anybody has",
+    row(10, quantity="1000000001"): "quantity 1000000001 is more than anybody has: at most 1000000000",
     row(11, quantity="-1"): "not a whole number",
     row(12, quantity="1.5"): "not a whole number",
     row("x" * 254): "longer than 253",

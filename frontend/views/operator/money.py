@@ -25,7 +25,7 @@ from billing.selectors.running import earning_now
 from billing.selectors.usage_write_offs import usage_write_offs_for
 from billing.services import rate_set
 from billing.services.rates import card_named
-from billing.wares import MILLION_TOKENS, UNITS, gpu_meter, quantity_places, storage_slug
+from billing.wares import MILLION_TOKENS, UNITS, gpu_meter, quantity_places, storage_slug, unpriced_words
 from frontend.forms.operator import RateForm
 from frontend.forms.rates import meter_named, ware_named
 from frontend.frame import checked, done, fits, posted, refusals_on
@@ -38,14 +38,16 @@ from frontend.views.budgets import LIST as BUDGETS
 from frontend.views.operator.common import OperatorPlace, crumbs, operator_page
 from gpuaas.catalog.models import Flavor, GpuType
 from gpuaas.catalog.selectors import flavors_for
-from gpuaas.core.errors import Invalid
+from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.streams import csv_streamed
 from gpuaas.metering.models import TOKEN_METERS, Meter
 
 
 @dataclass(frozen=True)
 class TypeSum:
-    """All projects' usage of one GPU type (or of what all share) in one meter and currency. hours: of tokens, millions."""
+    """All projects' usage of one GPU type (or of what all share) in one meter and currency. hours: of tokens, millions.
+
+    uncharged: why none of it costs anything; "" where some does."""
 
     name: str
     hours: Decimal
@@ -54,7 +56,7 @@ class TypeSum:
     amount: Decimal
     currency: str
     quarantined: bool
-    included: bool
+    uncharged: str
 
 
 USAGE = Listing(
@@ -79,7 +81,8 @@ TYPES = Listing(
         Column("revenue", "Revenue", "amount", "amount", numeric=True),
         Column("currency"),
         Column("without_price", value="quarantined"),
-        Column("included"),
+        Column("included", value=lambda row: row.uncharged == "included"),
+        Column("free", value=lambda row: row.uncharged == "free"),
     ),
     mark="type-",
 )
@@ -177,11 +180,13 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
             amount=sum((cell.amount or Decimal(0) for cell in cells), Decimal(0)),
             currency=currency,
             quarantined=unpriced,
-            included=all(cell.status is LineStatus.INCLUDED for cell in cells),
+            uncharged=unpriced_words(cells[0].meter)
+            if all(cell.status is LineStatus.INCLUDED for cell in cells)
+            else "",
         )
         for (name, unit, unpriced, currency), cells in found.items()
     ]
-    return sorted(rows, key=lambda row: (row.included, -row.amount, row.name))
+    return sorted(rows, key=lambda row: (row.uncharged != "", -row.amount, row.name))
 
 
 @dataclass(frozen=True)
@@ -195,6 +200,10 @@ class RateGroup:
     current: Rate | None
     upcoming: tuple[Rate, ...]
     past: tuple[Rate, ...]
+
+    @property
+    def unpriced(self) -> str:
+        return unpriced_words(self.meter)
 
 
 RATES = Listing(
@@ -282,7 +291,7 @@ def _rate_made(
         return None
     meter = meter_named(what, ware, found["meter"] or gpu_meter(ware["flavor"]))
     fields = {"flavor": "what", "resource": "what", "currency": "price"}
-    with refusals_on(form, Invalid, fields=fields):
+    with refusals_on(form, Invalid, Conflict, fields=fields):
         made = rate_set(
             actor=here.actor,
             **ware,

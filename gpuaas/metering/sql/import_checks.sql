@@ -7,7 +7,7 @@ FROM import_key k
 JOIN import_usage u USING (project, workspace, flavor, meter, price_class)
 WHERE k.problem <> ''
 UNION ALL
-SELECT line, 'quantity ' || quantity || ' is more than anybody has' FROM import_usage WHERE quantity > %(most)s
+SELECT line, 'quantity ' || quantity || ' is more than anybody has: at most ' || %(most)s FROM import_usage WHERE quantity > %(most)s
 UNION ALL
 SELECT line, 'the id is longer than ' || %(longest)s || ' characters' FROM import_usage WHERE length(id) > %(longest)s
 UNION ALL

@@ -1,17 +1,20 @@
 """Tokens on pages: priced per million by operators, shown in millions to all, never in hours."""
 
+import re
 from datetime import date, timedelta
 from urllib.parse import urlencode
 
 import pytest
+import time_machine
 from django.test import Client
 from django.urls import reverse
 
 from billing.models import Invoice, Rate, RateDraft
+from billing.pdf import invoice_html
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment
-from gpuaas.metering.models import Meter
+from gpuaas.metering.models import FinalMonth, Meter
 from gpuaas.metering.services import tokens_sync
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -19,7 +22,7 @@ from tenants.models import Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import utc, workspace_make
 from tests.environments.stage import row_in
-from tests.frontend.markup import words
+from tests.frontend.markup import flat, words
 from tests.frontend.operator.conftest import signed_in
 from tests.metering.test_tokens import counted
 
@@ -56,6 +59,26 @@ def test_a_price_is_set_per_million(olga_at: Client, db: None) -> None:
     assert "Tokens in<small>per million tokens</small>" in shown
     rate = Rate.objects.get()
     assert (rate.meter, rate.flavor, rate.price_micro) == (Meter.TOKENS_IN, None, 600_000)
+
+
+@pytest.mark.parametrize(("final", "why"), [(True, "as they are final"), (False, "have this as free")])
+def test_a_price_of_a_settled_month_is_refused_beside_its_start(
+    olga_at: Client, endpoint: Environment, as_olga: Actor, final: bool, why: str
+) -> None:
+    month_close(as_olga, OCTOBER)
+    if final:
+        ends_at = utc("2026-10-31 23:00:00")
+        FinalMonth.objects.create(month=OCTOBER, ends_at=ends_at, marked_at=ends_at, marked_by="olga")
+    page = reverse("frontend:operator_prices")
+    with time_machine.travel(utc("2026-11-25 12:00:00"), tick=False):
+        olga_at.get("/operator/")
+        refused = olga_at.post(page, {**SET, "valid_from": "2026-10-01T00:00"})
+        assert refused.status_code == 422
+        field = words(refused).split('name="valid_from"')[1].partition("</div>")[0]
+        assert why in field
+        assert "choose a start at Sun 1 Nov, 00:00, the beginning of November 2026, or later" in field
+        assert not Rate.objects.exists()
+        assert olga_at.post(page, {**SET, "valid_from": "2026-11-01T00:00"}).status_code == 302
 
 
 def test_a_draft_has_tiers_of_millions_and_no_sessions(olga_at: Client, db: None) -> None:
@@ -95,6 +118,34 @@ def test_every_page_counts_them_in_millions(
         assert "million tokens" in shown, url
         assert "1.58 h" not in shown, url
         assert "€0.95" in shown, url
+
+
+def row_of(client: Client, url: str) -> str:
+    """Its row of tokens in."""
+    found = re.search(r'<th scope="row"[^>]*>Tokens in.*?</tr>', words(client.get(url)))
+    assert found, url
+    return found[0]
+
+
+def test_tokens_without_a_price_are_free_and_included_in_nothing(
+    olga_at: Client, alice_at: Client, endpoint: Environment, as_olga: Actor
+) -> None:
+    month_close(as_olga, OCTOBER)
+    invoice = Invoice.objects.select_related("organization").get()
+    usage = reverse("frontend:operator_usage") + "?month=2026-10"
+    for client, url in (
+        (alice_at, reverse("frontend:invoice", args=["climate", invoice.number])),
+        (olga_at, usage),
+        (olga_at, reverse("frontend:operator_prices")),
+    ):
+        row = row_of(client, url)
+        assert ">free<" in row, url
+        assert "included" not in row, url
+    page = flat(invoice_html(invoice=invoice))
+    assert "Nothing is charged: all that was used is free or included in other prices." in page
+    file = olga_at.get(f"{usage}&type-csv=1").getvalue().decode().splitlines()
+    cells = dict(zip(file[0].split(","), file[1].split(","), strict=True))
+    assert (cells["item"], cells["included"], cells["free"]) == ("Tokens in", "false", "true")
 
 
 def test_intervals_show_a_day(alice_at: Client, endpoint: Environment, project: Project) -> None:

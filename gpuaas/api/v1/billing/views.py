@@ -122,7 +122,11 @@ class RateQuery(PageQuery):
 
 
 class RateInput(PriceInput):
-    valid_from = Instant(required=False, help_text="Default: now. The present price ends at this time.")
+    valid_from = Instant(
+        required=False,
+        help_text="Default: now. The present price ends at this time. Refused for a time that was rated already, in a closed "
+        "month also without a price where that was free or part of another price, and in a final month.",
+    )
     currency = TextOrEmpty(
         max_length=3, help_text="Of the standard rate card. Default: the portal's currency."
     )

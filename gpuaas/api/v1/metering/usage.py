@@ -70,7 +70,9 @@ class UsageIntervalOutput(Output):
     meter = serializers.ChoiceField(choices=Meter.choices)
     resource_name = serializers.CharField()
     quantity = serializers.IntegerField(
-        help_text="Devices, cores or GiB. Of the tokens of a day, which are one second at its beginning: 3600 for each million."
+        source="counted",
+        help_text="Devices, cores or GiB. Of the tokens of a day, which are one second at its beginning: 3600 for each million, "
+        "and 0 of a day that has no unit of its own, which begins and ends in the same moment.",
     )
     started_at = serializers.DateTimeField()
     ended_at = serializers.DateTimeField(allow_null=True, help_text="null: still held.")
