@@ -44,6 +44,8 @@ class Site(Identified, Claimable):
     observed_digest = models.CharField(max_length=64, blank=True, editable=False)
     # every name by which the site counts GPUs or ever did: what a workspace did not buy of them is closed to it
     gpu_names = models.JSONField(default=list, blank=True, editable=False)
+    # since when it names its storage classes and not which is the default; null: it does, or says that none is
+    default_unknown_since = models.DateTimeField(null=True, blank=True, editable=False)
     # devices that are not sold because it is not known what they are: `place`, `name`, `count`, `reason`
     unknown = models.JSONField(default=list, db_default=[], blank=True, editable=False)
     # what is done about objects of ours that somebody else has changed

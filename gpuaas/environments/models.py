@@ -195,7 +195,7 @@ class EnvironmentUse(Claimable):
 
 class EnvironmentCounter(Claimable):
     """What the counters of its server were at read_at, null before; due while it is ready, in an environment whose kind has some.
-    failure: why they are not known now."""
+    moved_at: when they were last found to have risen, or it began. failure: why they are not known now."""
 
     environment = models.OneToOneField(
         Environment, on_delete=models.CASCADE, primary_key=True, related_name="counter"
@@ -204,6 +204,7 @@ class EnvironmentCounter(Claimable):
     tokens_in = models.BigIntegerField(default=0)
     tokens_out = models.BigIntegerField(default=0)
     read_at = models.DateTimeField(null=True, blank=True)
+    moved_at = models.DateTimeField(null=True, blank=True)
     failure = models.CharField(max_length=300, blank=True)
 
     def __str__(self) -> str:

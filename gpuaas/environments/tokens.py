@@ -107,7 +107,8 @@ def counts_read(row: Environment, *, seconds: float = SECONDS) -> Counts | None:
 def counts_begin(row: Environment) -> None:
     """With its server, from nothing; a look that is under way at the one before is dropped."""
     if definition_read(row.made_of.document).metrics:
-        anew = {**asdict(Counts()), "due_at": clock.now(), "attempts": 0, "failure": ""}
+        moment = clock.now()
+        anew = {**asdict(Counts()), "due_at": moment, "moved_at": moment, "attempts": 0, "failure": ""}
         anew |= {"claim_token": None, "claim_until": None}
         EnvironmentCounter.objects.update_or_create(environment=row, defaults=anew)
 
@@ -143,8 +144,9 @@ def _add(counter: EnvironmentCounter, found: Counts, *, last: bool) -> None:
     if any(astuple(more)):
         with connection.cursor() as cursor:
             cursor.execute(ADD, [counter.pk, clock.billing_day(moment), *astuple(more)])
-    again = None if last else moment + LOOK
-    if not claims.release(counter, due_at=again, attempts=0, read_at=moment, failure="", **asdict(found)):
+    read = {**asdict(found), "read_at": moment, "failure": ""}
+    read["moved_at"] = moment if any(astuple(more)) else counter.moved_at or moment
+    if not claims.release(counter, due_at=None if last else moment + LOOK, attempts=0, **read):
         raise ClaimLost("it has begun anew, or another process has counted it")
     if any(astuple(more)) or counter.failure:
         ENVIRONMENT.announce(counter.environment)

@@ -1,8 +1,8 @@
 """When an environment was last used, and what follows from it: advice, notice, and a stop after the hours without use.
 
-Use is somebody at the door, also by a connection that stays open; what its own API tells (`activity.py`); and its GPUs. What is
-not known is never taken for idleness. The site is asked first; then everything is read again under the lock on the row, so
-that a use until then wins.
+Use is somebody at the door, also by a connection that stays open; what its own API tells (`activity.py`); requests that its server
+counts (`tokens.py`); and its GPUs. What is not known is never taken for idleness. The site is asked first; then everything is read
+again under the lock on the row, so that a use until then wins.
 """
 
 import random
@@ -20,9 +20,10 @@ from gpuaas.core import claims, clock
 from gpuaas.core.claims import ClaimLost, claimed
 from gpuaas.core.conditions import Status
 from gpuaas.core.errors import GpuaasError
+from gpuaas.core.rows import one_or_none
 from gpuaas.environments.activity import Told, told_by
 from gpuaas.environments.definition import definition_read
-from gpuaas.environments.models import Environment, EnvironmentUse
+from gpuaas.environments.models import Environment, EnvironmentCounter, EnvironmentUse
 from gpuaas.environments.selectors import hours_of, hours_words
 from gpuaas.environments.services.changes import environment_stop
 from gpuaas.environments.services.idle import USE
@@ -43,11 +44,12 @@ TIME: Final = "%Y-%m-%d %H:%M UTC"
 @dataclass(frozen=True)
 class GpuUse:
     """busy_at: when one of its GPUs was last seen at work. known_from: since then it is known what they do. unknown: why that
-    is not known now, "" = it is."""
+    is not known now, "" = it is. unseen: the site tells nothing of any GPU."""
 
     busy_at: datetime | None = None
     known_from: datetime | None = None
     unknown: str = ""
+    unseen: bool = False
 
 
 # from a room above that knows: by environment, the moment before which nothing is asked, and the moment of now
@@ -169,13 +171,18 @@ def _conclude(use: EnvironmentUse, told: Told, unknown: str) -> bool:
 
 def _seen(row: Environment, kept: EnvironmentUse, told: Told, unknown: str, now: datetime) -> Seen:
     gpus = _gpus(row, kept.since, now) if row.has_gpus else GpuUse()
-    used = [at for at in (row.last_used_at, told.at, gpus.busy_at) if at is not None]
+    counter = one_or_none(EnvironmentCounter.objects.filter(pk=row.pk)) or EnvironmentCounter()
+    if gpus.unseen and _is_counted(counter, now):
+        gpus = GpuUse()
+    used = [at for at in (row.last_used_at, told.at, counter.moved_at, gpus.busy_at) if at is not None]
     # the clock of a pod may be ahead
     used_at = min(max([kept.used_at, *used]), now)
     since = min(max(filter(None, (kept.since, used_at, gpus.known_from))), now)
     using = told.using
     if row.last_used_at is not None and now - row.last_used_at < LATELY:
         using = "somebody is in by the door"
+    elif counter.moved_at is not None and now - counter.moved_at < LATELY:
+        using = using or "it answers requests"
     elif gpus.busy_at is not None and now - gpus.busy_at < LATELY:
         using = using or "its GPUs are at work"
     if using:
@@ -184,7 +191,13 @@ def _seen(row: Environment, kept: EnvironmentUse, told: Told, unknown: str, now:
 
 
 def _gpus(row: Environment, since: datetime, now: datetime) -> GpuUse:
-    return GPUS[0](row, since, now) if GPUS else GpuUse(unknown="nothing tells what its GPUs do")
+    nothing = GpuUse(unknown="nothing tells what its GPUs do", unseen=True)
+    return GPUS[0](row, since, now) if GPUS else nothing
+
+
+def _is_counted(counter: EnvironmentCounter, now: datetime) -> bool:
+    """Whether its server tells of every request, so that without one it is idle whatever its GPUs do."""
+    return counter.read_at is not None and now - counter.read_at < LOOK and not counter.failure
 
 
 def _unseen(row: Environment) -> str:

@@ -139,13 +139,14 @@ def environment_use(row: Environment, since: datetime, now: datetime) -> GpuUse:
         gap=Max("at", filter=Q(seconds=0) | Q(utilization=None)),
         fresh=Count(Concat("device", Value("/"), "instance"), filter=Q(at__gt=now - FRESH), distinct=True),
     )
-    unknown = ""
+    unknown, unseen = "", False
     held = row.takes["gpus"]
     if found["fresh"] < held:
         unknown = (
             _why(row.site, now) or f"{found['fresh']} of its {held} GPUs were seen in the last 5 minutes"
         )
-    return GpuUse(found["busy"], found["gap"], unknown)
+        unseen = not SiteReadings.objects.filter(site=row.site, at__gt=now - DAY).exists()
+    return GpuUse(found["busy"], found["gap"], unknown, unseen)
 
 
 def month_figures(

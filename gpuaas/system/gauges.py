@@ -6,7 +6,7 @@ Names and units follow Prometheus' conventions for naming: seconds, bytes, `_tot
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -24,6 +24,7 @@ from gpuaas.catalog.services.probe import AUTHORIZED
 from gpuaas.clusters.models import Cluster, ClusterOperation
 from gpuaas.clusters.states import ClusterState
 from gpuaas.core import clock
+from gpuaas.core.conditions import Status
 from gpuaas.core.models import SEEN, Process, ProcessKind
 from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.operations import OperationRow
@@ -166,13 +167,20 @@ def operations(now: datetime) -> Iterator[Metric]:
 
 def sites(_now: datetime) -> Iterator[Metric]:
     rows = list(Site.objects.filter(enabled=True, removed_at__isnull=True))
-    answers = [((row.slug,), float(reachable(row.conditions))) for row in rows]
+    answers = [((slug,), value) for slug, value in known(rows, REACHABLE)]
+    admits = [((slug,), value) for slug, value in known(rows, AUTHORIZED)]
     took = [((row.slug,), row.answer_ms / 1000) for row in rows if row.answer_ms is not None]
     yield gauge(
         "gpuaas_site_reachable",
-        "1 if the site answered its last probe and took the portal's credentials.",
+        "1 if the site answered its last probe, whether it took the portal's credentials or not.",
         ("site",),
         answers,
+    )
+    yield gauge(
+        "gpuaas_site_credentials_valid",
+        "1 if the site took the portal's credentials; none while it does not answer.",
+        ("site",),
+        admits,
     )
     yield gauge("gpuaas_site_answer_seconds", "How long the last probe took.", ("site",), took)
     yield gauge(
@@ -307,7 +315,10 @@ def seconds(now: datetime, since: datetime | None) -> float:
     return max((now - since).total_seconds(), 0.0) if since is not None else 0.0
 
 
-def reachable(conditions: Mapping[str, Mapping[str, object]]) -> bool:
-    """A site that answers and refuses the portal's credentials does nothing for it either."""
-    answers, admits = (conditions.get(kind, {}).get("status") for kind in (REACHABLE, AUTHORIZED))
-    return answers == "True" and admits != "False"
+def known(rows: Iterable[Site], kind: str) -> Iterator[tuple[str, float]]:
+    """Of the sites of which it is known whether they are so; Reachable before the first probe, too, where they are not."""
+    for row in rows:
+        unasked = Status.FALSE if kind == REACHABLE else Status.UNKNOWN
+        status = row.conditions.get(kind, {}).get("status", unasked)
+        if status != Status.UNKNOWN:
+            yield row.slug, float(status == Status.TRUE)

@@ -1,5 +1,6 @@
 """Storage classes of a site: which are known, and which of them plain storage is taken from."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from django.db import transaction
 from gpuaas.catalog.models import Site, StorageClass
 from gpuaas.catalog.services import site_probe, storage_plain_choose
 from gpuaas.catalog.services.inventory import inventory_apply
+from gpuaas.catalog.services.storage import KNOWN_FOR
 from gpuaas.catalog.spec import storage_spec
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, GpuaasError
@@ -17,16 +19,18 @@ from tenants.actors import Actor
 pytestmark = pytest.mark.django_db
 
 
-def found(site: Site, *classes: str, default: str = "") -> bool:
-    """Whether workspaces have to be told."""
-    seen = tuple(ObservedStorageClass(name, default=name == default) for name in classes)
+def found(site: Site, *classes: str, default: str | None = "", at: datetime | None = None) -> bool:
+    """Whether workspaces have to be told. default: None = the site does not say which."""
+    seen = tuple(
+        ObservedStorageClass(name, default=None if default is None else name == default) for name in classes
+    )
     with transaction.atomic():
         Site.objects.select_for_update().get(pk=site.pk)
         return inventory_apply(
             site=site,
             inventory=Inventory("1", (), (), storage_classes=seen),
             breaches={},
-            at=clock.now(),
+            at=at or clock.now(),
         )
 
 
@@ -70,6 +74,38 @@ def test_while_it_is_not_known_which_there_are_those_from_before_stay(attached: 
         assert not inventory_apply(site=attached, inventory=inventory, breaches={}, at=clock.now())
     assert StorageClass.objects.filter(site=attached, present=True).count() == 2
     assert plain(attached) == "standard"
+
+
+def test_a_first_look_that_does_not_learn_the_default_closes_nothing(attached: Site) -> None:
+    """As before its classes are known there is one amount. A site that never says which has none, and an operator chooses."""
+    assert not found(attached, "a", "b", default=None)
+    assert limits(attached) == {}
+    assert found(attached, "a", "b", default="b")
+    assert limits(attached) == {"a": 0, "b": 10}
+    StorageClass.objects.all().delete()
+    now = clock.now()
+    found(attached, "a", "b", default=None, at=now)
+    found(attached, "a", "b", default=None, at=now + KNOWN_FOR - timedelta(seconds=1))
+    assert limits(attached) == {}
+    found(attached, "a", "b", default=None, at=now + KNOWN_FOR)
+    assert limits(attached) == {"a": 0, "b": 0}
+
+
+def test_a_default_that_is_not_answered_stays_for_ten_minutes(attached: Site) -> None:
+    def defaults() -> list[str]:
+        return list(StorageClass.objects.filter(is_default=True).values_list("name", flat=True))
+
+    now = clock.now()
+    found(attached, "a", "b", default="b", at=now)
+    for minutes in (1, 9):
+        found(attached, "a", "b", "new", default=None, at=now + timedelta(minutes=minutes))
+        assert defaults() == ["b"]
+        assert limits(attached) == {"a": 0, "b": 10, "new": 0}, "a new class is closed meanwhile"
+    found(attached, "a", "b", "new", default=None, at=now + timedelta(minutes=11))
+    assert (defaults(), plain(attached)) == ([], "b")
+    found(attached, "a", "b", "new", default="b", at=now + timedelta(minutes=12))
+    found(attached, "a", "b", "new", default=None, at=now + timedelta(minutes=13))
+    assert defaults() == ["b"], "the minutes begin anew"
 
 
 def test_plain_storage_follows_the_default_and_outlives_it(attached: Site) -> None:

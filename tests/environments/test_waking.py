@@ -77,7 +77,8 @@ async def _find(label: str, secret: str, by_key: bool, client: str | None) -> Ad
 
 def answers(row: Environment, key: str, count: int) -> list[Answer]:
     """Of one door that has just started, to so many requests at the same moment."""
-    desk = Desk("apps.test", "https://portal.test", _find, base.exchange, base.pass_by_key, base.wake)
+    questions = _find, base.exchange, base.pass_by_key, base.wake, base.good_keys
+    desk = Desk("apps.test", "https://portal.test", *questions)
     desk.rate.seconds_to_wait = lambda *_, **__: 0.0  # type: ignore[method-assign]
     headers = {"authorization": f"Bearer {key}", "x-forwarded-for": "192.0.2.1"}
     asked = Asked("POST", f"{row.label}.apps.test", "/v1/chat/completions", "", headers, for_page=True)

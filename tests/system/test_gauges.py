@@ -196,7 +196,7 @@ def test_sites_and_their_meters(value: Ask) -> None:
     assert value("gpuaas_site_reachable", site="s1") == 1
     assert value("gpuaas_site_reachable", site="s2") == 0
     assert value("gpuaas_site_reachable", site="s3") is None
-    assert value("gpuaas_site_reachable", site="s4") == 0, "it answers, and lets nobody in"
+    assert value("gpuaas_site_reachable", site="s4") == 1, "it answers, and lets nobody in"
     assert value("gpuaas_site_answer_seconds", site="s1") == 0.25
     assert value("gpuaas_site_fit", site="s1") == 0
     SiteMeter.objects.create(site=site, last_proof_at=now - timedelta(seconds=200))
@@ -204,6 +204,26 @@ def test_sites_and_their_meters(value: Ask) -> None:
     assert lag is not None
     assert 200 <= lag < 260
     assert value("gpuaas_meter_lag_seconds", site="s2") is None, "nothing has ever run there"
+
+
+@pytest.mark.parametrize(
+    ("answers", "admits", "reachable", "valid"),
+    [
+        ("True", "True", 1, 1),
+        ("True", "False", 1, 0),
+        ("False", "Unknown", 0, None),
+        ("Unknown", "False", None, 0),
+        (None, None, 0, None),
+    ],
+)
+def test_a_site_that_refuses_the_credentials_is_not_one_that_is_away(
+    value: Ask, answers: str | None, admits: str | None, reachable: int | None, valid: int | None
+) -> None:
+    """What is not known has no sample, so that one fault is one alert."""
+    named = {"Reachable": answers, "Authorized": admits}
+    SiteFactory.create(slug="s1", conditions={kind: {"status": each} for kind, each in named.items() if each})
+    assert value("gpuaas_site_reachable", site="s1") == reachable
+    assert value("gpuaas_site_credentials_valid", site="s1") == valid
 
 
 def test_the_newest_backup_where_one_is_expected(value: Ask, settings: Any) -> None:

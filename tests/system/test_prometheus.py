@@ -129,7 +129,14 @@ CASES = {
         {'gpuaas_site_reachable{site="b"}': 0},
         300,
         OF_SITE,
-        "The site b does not answer, or refuses the portal's credentials.",
+        "The site b does not answer.",
+    ),
+    "GpuaasSiteRefuses": Case(
+        {'gpuaas_site_credentials_valid{site="b"}': 1},
+        {'gpuaas_site_credentials_valid{site="b"}': 0},
+        300,
+        OF_SITE,
+        "The site b refuses the portal's credentials.",
     ),
     "GpuaasSiteSlow": Case(
         {UP_TO_10: COUNTS, UP_TO_20: COUNTS, CALLS: COUNTS},

@@ -183,6 +183,21 @@ def test_what_is_deleted_during_a_resize_is_no_refusal_of_the_site() -> None:
         assert refused.counts
 
 
+def test_a_lower_limit_that_the_site_does_not_keep_is_a_refusal() -> None:
+    """The last look found the same, and every limit was written since."""
+    wanted = {"storage": 1, "storage:fast": 1}
+    less = Observed(True, hard={"storage": 1, "storage:fast": 3}, used={"storage": 1, "storage:fast": 2})
+    desired = Desired(S.RESIZING, hard=wanted, digest="one", ensured="one")
+    (refused,) = plan(replace(desired, last=less), less, NOW)
+    words = "2 of storage:fast are left; its limit is still 3, although the site has taken a lower one"
+    assert refused == Restart(words)
+    for used in (3, 1):
+        before = replace(less, used={"storage": 1, "storage:fast": used})
+        (again,) = plan(replace(desired, last=before), less, NOW)
+        assert isinstance(again, Restart)
+        assert not again.counts, "one more was deleted since"
+
+
 @given(DESIRED, OBSERVED)
 def test_every_finish_is_an_edge_of_the_machine(desired: Desired, observed: Observed | None) -> None:
     for action in plan(desired, observed, NOW):

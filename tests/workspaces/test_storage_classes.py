@@ -1,5 +1,6 @@
 """A storage class that was not bought admits nothing at the site, also one that the site gets later."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Invalid, QuotaRefused
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import held_sync
-from gpuaas.providers.base import ObservedStorageClass
+from gpuaas.providers.base import ObservedStorageClass, ObservedWorkspace, WorkspaceRef
 from gpuaas.providers.sandbox.claims import claim_create
+from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.inventory import STORAGE_CLASSES
 from gpuaas.providers.sandbox.models import SandboxQuota
 from gpuaas.workspaces.models import Workspace
@@ -147,6 +149,33 @@ def test_what_is_in_use_of_a_class_that_is_given_back_is_waited_for(
     back = [("fast-ber-1", 40)]
     settle(workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)], storage_classes=back))
     assert held(workspace)["storage:fast-ber-1"] == 40
+
+
+def test_a_site_that_does_not_keep_a_lower_limit_ends_the_resize_in_words(
+    as_alice: Actor,
+    project: Project,
+    site: Site,
+    fast_class: StorageClass,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes what is written, confirms it, and then has the old limit again."""
+    workspace = bought(as_alice, project, site, fast_ber_1=50)
+    claim_create(site.pk, workspace.external_name, "scratch", 40, "fast")
+    looked = SandboxDriver.observe
+
+    def forgets(driver: SandboxDriver, ref: WorkspaceRef) -> ObservedWorkspace:
+        seen = looked(driver, ref)
+        return replace(seen, hard={**seen.hard, "storage:fast": 50})
+
+    monkeypatch.setattr(SandboxDriver, "observe", forgets)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)], storage_classes=[])
+    row = settle(workspace)
+    assert row.state == "failed"
+    assert row.failure == (
+        "the site does not retain what was set: 40 of storage:fast are left; its limit is still 50, "
+        "although the site has taken a lower one"
+    )
+    assert held(workspace)["storage:fast-ber-1"] == 50
 
 
 @pytest.mark.parametrize(

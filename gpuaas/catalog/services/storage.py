@@ -2,8 +2,8 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from django.db import IntegrityError, transaction
 
@@ -20,18 +20,22 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 FOUND = ["provisioner", "is_default", "present", "observed_at"]
+KNOWN_FOR: Final = timedelta(minutes=10)  # a default that the site does not name any more
 
 
 def storage_classes_write(*, site: Site, found: Sequence[ObservedStorageClass], at: datetime) -> None:
     """What the site has now; the caller holds the lock of the site's row."""
     rows = StorageClass.objects.filter(site=site)
+    default = _default_of(site, found, at)
+    if default is None:
+        return
     StorageClass.objects.bulk_create(
         [
             StorageClass(
                 site=site,
                 name=each.name,
                 provisioner=each.provisioner[:253],
-                is_default=each.default,
+                is_default=each.name == default,
                 observed_at=at,
             )
             for each in found
@@ -42,6 +46,19 @@ def storage_classes_write(*, site: Site, found: Sequence[ObservedStorageClass], 
     )
     rows.exclude(name__in=[each.name for each in found]).update(present=False, is_default=False)
     _plain_write(site.pk, _plain_of(list(rows.order_by("name"))))
+
+
+def _default_of(site: Site, found: Sequence[ObservedStorageClass], at: datetime) -> str | None:
+    """By name, "" where there is none. While it is not known which, it is the one from before. None: nothing was known before,
+    and what is written without a default would close all classes, plain storage too."""
+    since = (site.default_unknown_since or at) if any(each.default is None for each in found) else None
+    if since != site.default_unknown_since:
+        Site.objects.filter(pk=site.pk).update(default_unknown_since=since)
+        site.default_unknown_since = since
+    if since is None or at - since >= KNOWN_FOR:
+        return next((each.name for each in found if each.default), "")
+    before = dict(StorageClass.objects.filter(site=site).values_list("name", "is_default"))
+    return next((name for name, is_default in before.items() if is_default), "") if before else None
 
 
 def _plain_of(rows: Sequence[StorageClass]) -> StorageClass | None:

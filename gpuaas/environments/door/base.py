@@ -17,6 +17,7 @@ from gpuaas.environments.door.passes import (
     admissions_by_key,
     admissions_by_ssh,
     key_use,
+    keys_good,
     keys_note,
     ssh_note,
     ticket_use,
@@ -50,6 +51,10 @@ async def pass_by_key(label: str, key: str, client: str | None) -> str | None:
 async def wake(found: Admission, client: str | None) -> Asleep:
     with asked_by(client):
         return await in_thread(woken, found)
+
+
+async def good_keys() -> Collection[tuple[str, str]]:
+    return await in_thread(keys_good)
 
 
 async def shown(shown: Collection[Shown]) -> dict[Shown, Admission]:

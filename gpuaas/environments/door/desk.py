@@ -10,7 +10,7 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from posixpath import normpath
@@ -121,12 +121,14 @@ Find = Callable[[str, str, bool, str | None], Awaitable[Admission | None]]
 Exchange = Callable[[str, str, str, str | None], Awaitable[str | None]]
 ByKey = Callable[[str, str, str | None], Awaitable[str | None]]
 Wake = Callable[[Admission, str | None], Coroutine[Any, Any, Asleep]]
+Good = Callable[[], Coroutine[Any, Any, Collection[tuple[str, str]]]]
 
 
 @dataclass
 class Desk:
     """find: by label and hash, of a pass's cookie or (true) of a key. exchange: label, ticket and the browser's secret for a
-    cookie. by_key: label and key for one. wake: what is good and does not run, for why not. Each gets the client's address."""
+    cookie. by_key: label and key for one. wake: what is good and does not run, for why not. Each gets the client's address.
+    good: labels and hashes of all keys that are."""
 
     domain: str
     portal: str
@@ -134,6 +136,7 @@ class Desk:
     exchange: Exchange
     by_key: ByKey
     wake: Wake
+    good: Good
     # by the hash of what was shown: what was found, and when
     seen: dict[str, tuple[Admission, float]] = field(default_factory=dict)
     # labels by hashes of what was shown since somebody last took note of it: what is remembered asks no database
@@ -143,6 +146,8 @@ class Desk:
     # by label: why it does not run, as a key was last answered, and when it was asked
     woken: dict[str, tuple[asyncio.Task[Asleep], float]] = field(default_factory=dict)
     rate: Rate = field(default_factory=Rate)
+    # what `good` answered, and when it was asked
+    all_good: tuple[asyncio.Task[Collection[tuple[str, str]]] | None, float] = None, 0.0
 
     async def answer(self, asked: Asked) -> Answer:
         label = self.label_of(asked.host)
@@ -208,10 +213,24 @@ class Desk:
         else:
             self.seen.pop(found.secret, None)
 
-    def _count(self, caller: str) -> None:
-        """A try, before the database is asked. Raises TooOften."""
-        if wait := self.rate.seconds_to_wait(caller, most=TRIES):
-            raise TooOften(wait)
+    async def _counted(self, kind: str, asked: Asked, label: str, key: str = "") -> str:
+        """A try, before the database is asked; by the name that takes it back, "" where it was not counted. key: the hash of one,
+        which is not refused for what others try. Raises TooOften."""
+        caller = f"{kind} {asked.network}"
+        wait = self.rate.seconds_to_wait(caller, most=TRIES)
+        if not wait:
+            return caller
+        if key and (label, key) in await self._all_good():
+            return ""
+        raise TooOften(wait)
+
+    async def _all_good(self) -> Collection[tuple[str, str]]:
+        """However many guess, the database is asked once in SECONDS."""
+        task, since = self.all_good
+        if task is None or (task.done() and time.monotonic() - since >= SECONDS):
+            task = asyncio.create_task(self.good())
+            self.all_good = task, time.monotonic()
+        return await asyncio.shield(task)
 
     async def _found(self, label: str, asked: Asked) -> Admission | None:
         """By the key, where one is shown, else by the pass. Known ones are never slowed by somebody else's tries."""
@@ -221,9 +240,11 @@ class Desk:
         secret = hashed(shown)
         known, since = self.seen.get(secret, (None, 0.0))
         if known is None or time.monotonic() - since >= SECONDS:
-            caller = "" if known else f"{'key' if by_key else 'pass'} {asked.network}"
-            if caller:
-                self._count(caller)
+            caller = ""
+            if not known:
+                caller = await self._counted(
+                    "key" if by_key else "pass", asked, label, secret if by_key else ""
+                )
             try:
                 known = await self.find(label, secret, by_key, asked.address)
             except Exception:
@@ -251,7 +272,7 @@ class Desk:
         ticket, cookie = asked.query.removeprefix("ticket="), None
         if browser and SECRET.fullmatch(ticket):
             trade = partial(self.exchange, label, ticket, browser, asked.address)
-            cookie = await self._traded(label, asked, "ticket", trade)
+            cookie = await self._traded(label, asked, await self._counted("ticket", asked, label), trade)
         if cookie is None:
             words = 'This way in was used already, or is too old. <a href="/">Open the environment again.</a>'
             return page(403, "Not opened", words)
@@ -267,18 +288,17 @@ class Desk:
         cookie = None
         if KEY_FORM.fullmatch(shown):
             trade = partial(self.by_key, label, shown, asked.address)
-            cookie = await self._traded(label, asked, "form", trade)
+            caller = await self._counted("form", asked, label, hashed(shown))
+            cookie = await self._traded(label, asked, caller, trade)
         if cookie is None:
             return pages.key_form("This key does not open this address.")
         return Answer(303, [_set(PASS, cookie), ("location", "/"), *SILENT])
 
     async def _traded(
-        self, label: str, asked: Asked, kind: str, trade: Callable[[], Awaitable[str | None]]
+        self, label: str, asked: Asked, caller: str, trade: Callable[[], Awaitable[str | None]]
     ) -> str | None:
         """The cookie for a ticket or for a key of the form. Its pass is known from then on: people whose network guesses would
         otherwise come back for another one without end."""
-        caller = f"{kind} {asked.network}"
-        self._count(caller)
         try:
             cookie = await trade()
         except Exception:

@@ -79,7 +79,7 @@ class Door:
     told: list[Route] | None = None
 
     def __post_init__(self) -> None:
-        asked = self._find, base.exchange, base.pass_by_key, base.wake
+        asked = self._find, base.exchange, base.pass_by_key, base.wake, base.good_keys
         self.desk = Desk(self.place.domain, settings.PUBLIC_URL, *asked)
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -213,11 +213,12 @@ class Unknown:
 
 @dataclass(frozen=True)
 class ObservedStorageClass:
-    """A class of storage by the name that claims use; default: what a claim without a name gets, at most one of a site."""
+    """A class of storage by the name that claims use; default: what a claim without a name gets, at most one of a site. None, of
+    all classes: which it is is not known at the moment."""
 
     name: str
     provisioner: str = ""
-    default: bool = False
+    default: bool | None = False
 
 
 @dataclass(frozen=True)

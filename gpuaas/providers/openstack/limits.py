@@ -159,7 +159,7 @@ def confirmed(cloud: Cloud, spec: WorkspaceSpec, project_id: str, classes: Class
     ]
     if missing := volumes.quota_missing(cloud, project_id, spec):
         # the limit of a type with more in it than may be follows what its owner deletes, and no other step sets it
-        volumes.quota_write(cloud, project_id, spec)
+        volumes.quota_insist(cloud, project_id, spec)
     wrong += missing
     if wrong:
         return StepOutcome(

@@ -10,7 +10,7 @@ from gpuaas.providers.openstack.client import Cloud, Object
 
 NAME_MOST = 253  # what the portal keeps of a name; a type with a longer one is closed in every project
 BACKEND = "volume_backend_name"
-MISCONFIGURED = 500  # Cinder's answer where its configuration names a default that it does not have
+MISCONFIGURED = 500  # Cinder's answer where its configuration names a default that it does not have; and for any fault of its own
 
 
 def classes(cloud: Cloud) -> tuple[ObservedStorageClass, ...] | None:
@@ -23,7 +23,9 @@ def classes(cloud: Cloud) -> tuple[ObservedStorageClass, ...] | None:
         return None
     return tuple(
         ObservedStorageClass(
-            row["name"], (row.get("extra_specs") or {}).get(BACKEND, ""), default=row["name"] == default
+            row["name"],
+            (row.get("extra_specs") or {}).get(BACKEND, ""),
+            default=None if default is None else row["name"] == default,
         )
         for row in sorted(rows, key=lambda row: str(row["name"]))
         if len(row["name"]) <= NAME_MOST
@@ -35,9 +37,9 @@ def all_types(cloud: Cloud) -> list[Object]:
     return cloud.items("volume", "/types", "volume_types", is_public="None")
 
 
-def default_type(cloud: Cloud) -> str:
-    """The name of what a volume without a type gets, "" where Cinder finds none: then it fails. Raises Unavailable while Cinder does
-    not answer."""
+def default_type(cloud: Cloud) -> str | None:
+    """The name of what a volume without a type gets, "" where Cinder finds none: then it fails. None: it has none, or a fault that
+    passes. Raises Unavailable while Cinder does not answer."""
     try:
         return str(cloud.get("volume", "/types/default")["volume_type"]["name"])
     except (NotFound, Permanent):
@@ -45,7 +47,7 @@ def default_type(cloud: Cloud) -> str:
     except Unavailable as error:
         if error.detail.get("status") != MISCONFIGURED:
             raise
-        return ""
+        return None
 
 
 def open_bought(cloud: Cloud, project_id: str, spec: WorkspaceSpec) -> None:

@@ -39,21 +39,38 @@ def _amounts(gib: int, of_type: str = "") -> dict[str, int]:
     return {f"gigabytes{of_type}": gib, f"volumes{of_type}": count, f"snapshots{of_type}": count}
 
 
-def quota_write(cloud: Cloud, project_id: str, spec: WorkspaceSpec | None) -> None:
-    """Cinder refuses a quota below the present use: then the quota equals the use, so that nothing more can be created. None: of a
-    project that is to have nothing."""
+def quota_write(cloud: Cloud, project_id: str, spec: WorkspaceSpec | None) -> dict[str, int]:
+    """What was written, if anything. Cinder refuses a quota below the present use: then the quota equals the use, so that nothing
+    more can be created. None: of a project that is to have nothing."""
     if not cloud.has_volumes:
-        return
+        return {}
     there = _quota(cloud, project_id)
     least = _least(there, spec)
     if all(there[key]["limit"] == amount for key, amount in least.items()):
-        return
+        return {}
     try:
         cloud.put("volume", f"/os-quota-sets/{project_id}", {"quota_set": least})
     except Permanent as error:
         if BELOW_USE not in error.message:
             raise
         raise Unavailable("volumes were created in the meantime", retry_after=1) from error
+    return least
+
+
+def quota_insist(cloud: Cloud, project_id: str, spec: WorkspaceSpec) -> None:
+    """Writes it again. Raises Permanent if the cloud takes it and has another one."""
+    written = quota_write(cloud, project_id, spec)
+    there = _quota(cloud, project_id) if written else {}
+    lost = [
+        f"{key} is {there[key]['limit']} instead of {amount}"
+        for key, amount in written.items()
+        if there[key]["limit"] != amount
+    ]
+    if lost:
+        raise Permanent(
+            f"the cloud takes limits of volumes and does not keep them ({'; '.join(lost)}): "
+            f"an operator of the cloud must look for what else sets the quota of the project {project_id}"
+        )
 
 
 def quota_missing(cloud: Cloud, project_id: str, spec: WorkspaceSpec) -> list[str]:

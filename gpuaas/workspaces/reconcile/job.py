@@ -10,7 +10,7 @@ from gpuaas.lifecycle.visits import PROGRESSING, row_again
 from gpuaas.providers.base import ObservedWorkspace, WorkspaceSpec, storage_key
 from gpuaas.workspaces.models import Operation, Step, Workspace
 from gpuaas.workspaces.reconcile.drifts import NO_DRIFTS, Drifts, drifts_load, is_watched
-from gpuaas.workspaces.reconcile.plan import Desired
+from gpuaas.workspaces.reconcile.plan import Desired, Observed
 from gpuaas.workspaces.spec import spec_digest, spec_of
 from gpuaas.workspaces.states import WorkspaceState
 
@@ -32,6 +32,7 @@ class Job:
             hard=hard_of(self.spec),
             never_bought=frozenset(map(storage_key, self.spec.closed_classes)),
             filled=self._filled,
+            last=self._last,
             digest=self.digest,
             ensured=self.operation.spec_digest if self.operation else self.row.ensured_digest,
             was_ready=self.row.ready_at is not None,
@@ -44,8 +45,13 @@ class Job:
         )
 
     @property
-    def _filled(self) -> Mapping[str, int]:
+    def _last(self) -> Observed:
         hard, used = (self.row.observed.get(each, {}) for each in ("hard", "used"))
+        return Observed(exists=True, hard=hard, used=used)
+
+    @property
+    def _filled(self) -> Mapping[str, int]:
+        hard, used = self._last.hard, self._last.used
         keys = map(storage_key, self.spec.closed_classes)
         return {key: hard[key] for key in keys if key in hard and hard[key] == used.get(key)}
 

@@ -22,7 +22,7 @@ CHANGED = "members or pools have changed"
 class Desired:
     """`pending`: keys of the open operation's unfinished steps, in order. `hard`: what the site must enforce.
     `never_bought`: keys of it whose use is older than the limit; nobody is asked to give that back. `filled`: of these, the
-    limits that the last look found full.
+    limits that the last look found full. `last`: that look.
 
     `digest` names the present spec, `ensured` the one that the site last confirmed completely; during an operation,
     the one from which all its steps worked.
@@ -37,6 +37,7 @@ class Desired:
     hard: Mapping[str, int] = field(default_factory=dict)
     never_bought: frozenset[str] = frozenset()
     filled: Mapping[str, int] = field(default_factory=dict)
+    last: "Observed | None" = None
     digest: str = ""
     ensured: str = ""
     was_ready: bool = False
@@ -163,6 +164,9 @@ def _closing(desired: Desired, observed: Observed) -> tuple[Action, ...]:
     if reason := drift(desired, _full_as_closed(desired, observed)):
         return (Restart(reason),)
     if reason := emptied(desired, observed):
+        # every limit was written since the last look: where that found the same, the site does not keep it
+        if desired.last is not None and emptied(desired, desired.last) == reason:
+            return (Restart(f"{reason}, although the site has taken a lower one"),)
         return (Restart(reason, counts=False),)
     if reason := surplus(desired, observed):
         return (Wait(reason),)

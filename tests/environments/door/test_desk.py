@@ -3,7 +3,7 @@
 import asyncio
 import json
 import secrets
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import uuid4
 
@@ -45,7 +45,8 @@ class Base:
         self.asked += 1
         if self.away:
             raise OSError("the database is away")
-        return self.known.get(secret)
+        found = self.known.get(secret)
+        return found if found and found.label == label else None
 
     async def exchange(self, label: str, ticket: str, browser: str, client: str | None) -> str | None:
         self.asked += 1
@@ -62,8 +63,13 @@ class Base:
         await asyncio.sleep(0)
         return self.why
 
+    async def good(self) -> set[tuple[str, str]]:
+        self.asked += 1
+        return {(each.label, each.secret) for each in self.known.values() if each.key and each.is_good}
+
     def desk(self) -> Desk:
-        return Desk("apps.test", "https://portal.test", self.find, self.exchange, self.by_key, self.wake)
+        asked = self.find, self.exchange, self.by_key, self.wake, self.good
+        return Desk("apps.test", "https://portal.test", *asked)
 
 
 def ask(
@@ -210,6 +216,33 @@ def test_slowed_people_sign_in_and_those_inside_go_on() -> None:
     assert shown(desk, late).status == 429
     page = shown(desk, late, **PAGE)
     assert (page.status, named(page, "location").startswith("https://portal.test/open/")) == (303, True)
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ADMITTED, Verdict.ASLEEP])
+def test_a_good_key_is_not_refused_for_what_others_try(verdict: Verdict) -> None:
+    """Not by a door that does not have it in memory either: one that has just started, or whose look has forgotten what sleeps."""
+    base = Base()
+    desk, good, ended = base.desk(), base.knows(key_new(), verdict), base.knows(key_new(), Verdict.ENDED)
+    for kind in ("key", "form"):
+        for _ in range(2 * TRIES):
+            guess(desk, kind, HERE)
+    asked = {Verdict.ADMITTED: 200, Verdict.ASLEEP: 503}[verdict]
+    assert ask(desk, "/v1/models", headers=bearer(good)).status == asked
+    desk.seen.clear()
+    assert ask(desk, "/v1/models", headers=bearer(good)).status == asked
+    assert ask(desk, BY_KEY, "POST", HERE, own=True, posted=f"key={good}").status == 303
+    for wrong in (ended, key_new()):
+        assert ask(desk, headers=bearer(wrong)).status == 429
+    before = base.asked
+    assert [guess(desk, "key", HERE).status for _ in range(TRIES)] == [429] * TRIES
+    assert base.asked <= before + 3, "a little comes back meanwhile"
+
+
+def test_a_good_key_of_another_host_is_a_guess() -> None:
+    base = Base()
+    desk, good = base.desk(), base.knows(key_new())
+    base.known[hashed(good)] = replace(base.known[hashed(good)], label="2" * 32)
+    assert [ask(desk, headers=bearer(good)).status for _ in range(2 * TRIES)][-1] == 429
 
 
 def test_what_is_right_or_cannot_be_asked_counts_nothing() -> None:
