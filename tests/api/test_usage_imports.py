@@ -36,7 +36,9 @@ def test_an_import_from_the_preview_to_its_end(olgas: Caller, alices: Caller, wo
         f"usage.csv:2: 2 rows from here on start in January 2025, {EARLY}",
         f"usage.csv:3: {TWICE}line 2: from 2025-01-05 10:00:00 to 2025-01-05 12:00:00 UTC",
     ]
-    assert refused.error["message"] == f"2 rows are refused; the first is {refused.error['fields']['usage'][0]}"
+    assert (
+        refused.error["message"] == f"2 rows are refused; the first is {refused.error['fields']['usage'][0]}"
+    )
     assert refused.error["detail"]["overlaps"] == refused.error["detail"]["early_months"] == 1
     asked |= {"overlaps": ["file"], "reopen": True}
     preview = olgas.post(f"{HOME}/preview", asked)
