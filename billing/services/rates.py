@@ -56,8 +56,7 @@ def rate_set(
     start = clock.whole_second(valid_from) if valid_from else now
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
-        card = rate_card_ensure(currency)
-        ware = {"flavor": flavor, "resource_name": resource}
+        card, ware = rate_card_ensure(currency), {"flavor": flavor, "resource_name": resource}
         rows = Rate.objects.filter(card=card, **ware, meter=known, price_class=price_class)
         rated = rates_paying(card=card, flavor=flavor, resource=resource, meter=known)
         _past_require_unrated(rated, flavor=flavor, resource=resource, meter=known, start=start, now=now)

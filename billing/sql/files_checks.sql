@@ -11,7 +11,8 @@ WITH meaning AS (
     WINDOW same AS (PARTITION BY id ORDER BY line)
 ),
 ordered AS (
-    SELECT line, valid_from, to_char(valid_from AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS said, max(coalesce(valid_to, 'infinity'::timestamptz)) OVER before AS known_to
+    SELECT line, valid_from, to_char(valid_from AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') AS said,
+           max(coalesce(valid_to, 'infinity'::timestamptz)) OVER before AS known_to
     FROM file_rate
     WINDOW before AS (
         PARTITION BY flavor, meter, price_class ORDER BY valid_from, line ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
