@@ -45,8 +45,8 @@ class IdleForm(Form):
 WHO = {
     Access.PRIVATE: "Private: only its creator",
     Access.WORKSPACE: "Workspace: its admins and editors",
-    Access.ORGANIZATION: "Organization: they, and all members of the organization",
-    Access.PUBLIC: "Public with a key: they, and everybody who has a key",
+    Access.ORGANIZATION: "Organization: they, and all its members",
+    Access.PUBLIC: "Public with a key: they, and key holders",
 }
 
 

@@ -10,12 +10,14 @@ THEMES = ("light", "dark")
 @dataclass(frozen=True)
 class Picture:
     """`path` names what the stage has made. `press`: the buttons that are pressed
-    before; `type`: what is typed then; `shows`: what is awaited."""
+    before; `type`: what is typed then; `fill`: fields by their names, and what is
+    entered, until the form has nothing against it; `shows`: what is awaited."""
 
     reader: str
     path: str
     press: tuple[str, ...] = ()
     type: str = ""
+    fill: tuple[tuple[str, str], ...] = ()
     shows: str = ""
 
 
@@ -28,11 +30,39 @@ PICTURES = {
         ("Test on the last 7 days",),
         shows="Workers and pending GPUs",
     ),
+    "environment": Picture("alice", "/p/weather-lm/environments/{notebook}/"),
+    "environment-order": Picture(
+        "alice",
+        "/p/weather-lm/environments/new/jupyterlab/?workspace={lab}",
+        fill=(("name", "ablation"), ("vcpus", "8"), ("memory_gib", "64"), ("idle_hours", "12")),
+    ),
     "home": Picture("alice", "/p/downscale/"),
+    "job": Picture("alice", "/p/weather-lm/jobs/{array}/"),
+    "job-new": Picture(
+        "alice",
+        "/p/weather-lm/jobs/new/?template=training&workspace={lab}",
+        fill=(
+            ("name", "train-90"),
+            ("command", "python train.py --data /data/era5"),
+            ("arguments", "--epochs 90 --resume latest"),
+            ("variables", "EPOCHS=90\nSEED=7"),
+            ("gpus", "2"),
+            ("vcpus", "16"),
+            ("memory_gib", "128"),
+            ("volume", "era5"),
+            ("mount", "/data"),
+        ),
+    ),
+    "job-queued": Picture("alice", "/p/weather-lm/jobs/{queued}/"),
+    "jobs": Picture("alice", "/p/weather-lm/jobs/"),
     "limits": Picture("alice", "/p/downscale/limits/"),
+    "model-endpoint": Picture("alice", "/p/weather-lm/environments/{endpoint}/"),
+    "model-endpoint-keys": Picture("alice", "/p/weather-lm/environments/{endpoint}/access/"),
     "machine-new": Picture("alice", "/p/weather-lm/workspaces/{room}/machines/new/"),
     "machines": Picture("alice", "/p/weather-lm/workspaces/{room}/machines/"),
     "operator-cluster-template": Picture("olga", "/operator/cluster-templates/of/kubernetes/"),
+    "operator-environment-kinds": Picture("olga", "/operator/environment-kinds/"),
+    "operator-flavors": Picture("olga", "/operator/flavors/"),
     "operator-drift": Picture("olga", "/operator/sites/at/ber-1/drift/"),
     "operator-import": Picture("olga", "/operator/cluster-templates/of/k8s/import/"),
     "operator-limits": Picture(

@@ -46,7 +46,7 @@ def nina_at(project: Project) -> Client:
 def test_the_order_offers_what_the_kind_allows(alice_at: Client, room: Workspace, project: Project) -> None:
     slug = kind(access=["organization", "private"]).slug
     page = words(alice_at.get(at("environment_order", project, slug)))
-    assert "Organization: they, and all members of the organization" in page
+    assert "Organization: they, and all its members" in page
     assert "Public with a key" not in page
     refused = alice_at.post(at("environment_order", project, slug), order(room, access="public"))
     assert (refused.status_code, "Choose one of those" in words(refused)) == (422, True)

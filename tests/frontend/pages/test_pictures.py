@@ -5,7 +5,8 @@ GPUAAS_PICTURES names the folder that they are written to; without it they are t
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,17 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from deploy.embedded import offers, seed
-from gpuaas.catalog.models import Flavor, Site, SiteRound
+from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.services import site_preflight
-from gpuaas.clusters.models import Cluster, ClusterTemplate, ParametersImport, ScalingPolicy
+from gpuaas.clusters.models import ClusterTemplate, ParametersImport
 from gpuaas.clusters.services import cluster_order, template_create, template_version_add
 from gpuaas.core import clock
+from gpuaas.core.connections import returning
 from gpuaas.core.models import Process, ProcessKind
 from gpuaas.metering.models import CrossCheck, SiteMeter
 from gpuaas.metering.services import held_sync
 from gpuaas.providers.sandbox.dials import dials_set
+from gpuaas.system.work import claimables
 from gpuaas.workspaces.machines.services import MachineOrder, machine_order
 from gpuaas.workspaces.machines.visit import visit
 from gpuaas.workspaces.models import Workspace
@@ -41,6 +44,7 @@ from tests.frontend.pages.browsing import NEEDED, context_for, opened
 from tests.frontend.pages.pictures import PICTURES, THEMES, Picture, file_of
 from tests.frontend.pages.scene import busy
 from tests.frontend.pages.server import served
+from tests.frontend.pages.working import working
 from tests.workspaces import stage as workspaces
 
 pytestmark = NEEDED
@@ -54,6 +58,7 @@ MOMENT = datetime(2026, 11, 23, 15, 12, tzinfo=UTC)
 def staged(settings: Any) -> Iterator[dict[str, object]]:
     """The demo's people, site, prices and past; besides it, one of each of what the guides show."""
     settings.PROVIDER_NAME = "Meridian Cloud"
+    settings.DOOR_DOMAIN, settings.DOOR_SSH = "apps.gpu.example.org", ("ssh.gpu.example.org", 2222)
     settings.AUTH_PASSWORD_VALIDATORS = []  # as the demo has it, whose people sign in with a short one
     with time_machine.travel(MOMENT, tick=True):
         seed.people()
@@ -92,6 +97,7 @@ def _made(project: Project, alice: User) -> dict[str, object]:
     _processes()
     _heard()
     return {
+        **_apart(lambda: working(actor_for(user=alice), project)),
         "workspace": workspace.pk,
         "room": room.pk,
         "cluster": cluster.pk,
@@ -99,6 +105,12 @@ def _made(project: Project, alice: User) -> dict[str, object]:
         "plan": plan_at(workspace.site, project, alice, blocked=True).pk,
         "warm": warm_stage(template, project, alice, name="usual", wanted=2).pk,
     }
+
+
+def _apart(work: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """In a thread without the loop of the browser, since environments are asked by one of their own."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(returning(work)).result()
 
 
 def _workspace(project: Project, user: User, name: str, flavor: str) -> Workspace:
@@ -177,7 +189,7 @@ def _alive() -> None:
     now = clock.now()
     Process.objects.filter(host="portal-1").update(seen_at=now)
     SiteMeter.objects.update(last_proof_at=now)
-    for model in (Site, SiteRound, Workspace, Cluster, ScalingPolicy):
+    for model in claimables():
         model._default_manager.filter(due_at__isnull=False).update(due_at=now + timedelta(hours=1))
 
 
@@ -201,12 +213,25 @@ def _taken(page: Page, picture: Picture) -> bytes:
         page.get_by_role("button", name=name).first.click()
     if picture.type:
         page.locator("main input[data-inline]").fill(picture.type)
+    if picture.fill:
+        _filled(page, picture)
     expect(page.locator("main")).to_contain_text(picture.shows)
     expect(page.locator("html[data-assets]")).to_have_count(1)
     expect(page.locator("main .g-skeleton, main [aria-busy=true], main .htmx-request")).to_have_count(0)
     tall = min(int(page.evaluate("document.documentElement.scrollHeight")), TALLEST)
     page.set_viewport_size({"width": WIDTH, "height": max(tall, HEIGHT)})
     return _small(page.screenshot(animations="disabled"))
+
+
+def _filled(page: Page, picture: Picture) -> None:
+    """The form says at first what it lacks, once its end is seen, and nothing in the end."""
+    why = page.locator("main #why")
+    page.locator("main form").get_by_role("link", name="Cancel").scroll_into_view_if_needed()
+    expect(why).not_to_be_empty()
+    for field, text in picture.fill:
+        page.locator(f"main form [name={field}]").fill(text)
+    expect(why).to_be_empty()
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
 
 
 def test_pictures_of_the_guides(
