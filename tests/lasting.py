@@ -21,6 +21,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 import pytest
+from _pytest.fixtures import SubRequest
 from django.core.cache import cache
 from django.db import connection
 from pytest_django.fixtures import validate_django_db
@@ -59,7 +60,7 @@ class Lasting:
         self.next: list[Definition] = []
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_fixture_setup(self, fixturedef: Definition, request: pytest.FixtureRequest) -> object:
+    def pytest_fixture_setup(self, fixturedef: Definition, request: SubRequest) -> object:
         if fixturedef.argname == DATABASE:
             request.addfinalizer(lambda: self.keep(self.next))  # after the transaction of the test
             self.stand(asked(request.node))
@@ -85,13 +86,15 @@ class Lasting:
         cache.clear()  # rows have the keys that they had in the test before
 
     def make(self, definition: Definition) -> None:
-        values = copy.deepcopy(self.layers[-1].values) if self.layers else {"db": None}
+        values: dict[str, Any] = copy.deepcopy(self.layers[-1].values) if self.layers else {"db": None}
         given = {name: values[name] for name in definition.argnames}
+        function: Callable[..., Any] = definition.func
         with ExitStack() as stack:
             stack.enter_context(undone())
-            is_condition = inspect.isgeneratorfunction(definition.func)
-            made = contextmanager(definition.func)(**given) if is_condition else definition.func(**given)
-            values[definition.argname] = stack.enter_context(made) if is_condition else made
+            if inspect.isgeneratorfunction(function):
+                values[definition.argname] = stack.enter_context(contextmanager(function)(**given))
+            else:
+                values[definition.argname] = function(**given)
             self.layers.append(Layer(definition, values, stack.pop_all()))
 
     def keep(self, wanted: list[Definition]) -> None:
