@@ -34,6 +34,7 @@ from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
 from tests.environments import stage
 from tests.factories.tenants import ProjectFactory, ProjectMembershipFactory, UserFactory
+from tests.lasting import lasting
 from tests.workspaces.test_races import at_once
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +42,7 @@ ALL = ["workspace", "private", "organization", "public"]
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
     """Of alice's, of a kind that allows all; bob may edit the workspace that it is in."""
     member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")

@@ -24,11 +24,13 @@ from tenants.models import AuditEntry, User
 from tenants.selectors import actor_for
 from tests.environments.stage import kind, ready, settle
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, workspace: Workspace) -> Environment:
     kind(access=["workspace", "private", "organization"])
     return ready(as_alice, workspace, gpus=0)

@@ -26,6 +26,7 @@ from tenants.actors import Actor
 from tests.environments import stage
 from tests.environments.metered import CHUNKS, HOSTILE, Model, hostile, served
 from tests.environments.stage import START, settle
+from tests.lasting import lasting
 from tests.workspaces.test_races import at_once
 
 MINUTE = timedelta(minutes=1)
@@ -33,6 +34,7 @@ TODAY = date(2027, 3, 1)
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, workspace: Workspace) -> Environment:
     """With counters, which the simulated site counts as it is dialed."""
     stage.kind(metrics="vllm")

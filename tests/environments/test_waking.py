@@ -34,6 +34,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry
 from tests.environments import stage
 from tests.lab.fixtures import until
+from tests.lasting import lasting
 from tests.workspaces.machines.test_races import waiting
 from tests.workspaces.test_races import at_once
 
@@ -42,6 +43,7 @@ NOBODYS = f"gpk_{'0' * 12}_{'x' * 43}"
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, workspace: Workspace) -> Environment:
     """With GPUs, public with a key, and stopped for want of use."""
     stage.kind(access=["public"])
@@ -52,6 +54,7 @@ def lab(as_alice: Actor, workspace: Workspace) -> Environment:
 
 
 @pytest.fixture
+@lasting
 def key(as_alice: Actor, lab: Environment) -> str:
     return key_create(actor=as_alice, environment=lab, name="ci")[1]
 

@@ -15,6 +15,7 @@ from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.factories.quotas import limits_give
 from tests.factories.tenants import UserFactory
+from tests.lasting import lasting
 
 
 def signed_in(user: User) -> Client:
@@ -24,6 +25,7 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
+@lasting
 def ada(db: None) -> User:
     found: User = UserFactory.create(username="ada", platform_role="auditor")
     return found
@@ -40,6 +42,7 @@ def ada_at(ada: User) -> Client:
 
 
 @pytest.fixture
+@lasting
 def nodes(site: Site) -> None:
     """Two H100 nodes (one cordoned), two L40S nodes (one not ready)."""
     for pool in GpuPool.objects.filter(site=site):
@@ -62,6 +65,7 @@ def nodes(site: Site) -> None:
 
 
 @pytest.fixture
+@lasting
 def priced(h100: Flavor, l40s: Flavor) -> None:
     start = clock.now() - timedelta(days=1)
     for flavor, price in ((h100, "2.40"), (l40s, "0.95")):
@@ -69,6 +73,7 @@ def priced(h100: Flavor, l40s: Flavor) -> None:
 
 
 @pytest.fixture
+@lasting
 def workspace(
     as_alice: Actor, project: Project, other_project: Project, priced: None, nodes: None
 ) -> Workspace:

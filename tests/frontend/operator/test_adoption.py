@@ -13,12 +13,14 @@ from gpuaas.workspaces.reconcile import adoption
 from tenants.models import Project, User
 from tests.factories.quotas import limits_give
 from tests.frontend.operator.adopting import OLD, plan_at, scan_at
+from tests.lasting import lasting
 
 TAB = "/operator/sites/at/ber-1/adoption/"
 FORM = {"project": "weather-lm", "name": "train", "count-h100.1": "2", "storage_gib": "100", "members": ""}
 
 
 @pytest.fixture
+@lasting
 def old_lab(site: Site, project: Project) -> None:
     """One pod there holds 2 H100."""
     fleet_seed(site.pk, slug=site.slug, racks=(Rack("h", 2, H100, 8),))

@@ -1,7 +1,7 @@
 """Every address of the operators, asked by everybody: tenants and strangers find nothing, auditors change nothing."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 from allauth.socialaccount.models import SocialAccount
@@ -138,10 +138,27 @@ def of_person(name: str, user: User) -> dict[str, object]:
     return {}
 
 
-def address(name: str, workspace: Workspace, user: User) -> str:
-    """The real address with things that exist: only who asks may decide."""
+def standing(workspace: Workspace, user: User) -> dict[str, object]:
+    """What addresses name, made once for all of them."""
+    plan = plan_at(workspace.site, workspace.project, user)
+    flavor = workspace.flavors.get().flavor
+    return {
+        "verb": "retire",
+        "pool": workspace.site.pools.get(gpu_type__slug="h100-sxm-80gb").pk,
+        "user": user.pk,
+        "node": "h100-01",
+        "name": plan.external_name,
+        "adoption": plan.pk,
+        "drift": drift_of(workspace).pk,
+        "month": "2026-10",
+        "reservation": pool_stage(workspace.project, flavor).pk,
+        **card_stage(workspace.project, flavor),
+    }
+
+
+def address(name: str, workspace: Workspace, user: User, found: Mapping[str, object]) -> str:
+    """The real address with things that exist, what is not in `found` made for it: only who asks may decide."""
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
-    pool = workspace.site.pools.get(gpu_type__slug="h100-sxm-80gb")
     slugs = {
         "operator_flavor_state": "h100.1",
         "operator_gpu_type_state": "h100-sxm-80gb",
@@ -149,15 +166,9 @@ def address(name: str, workspace: Workspace, user: User) -> str:
     }
     at_site = any(word in name for word in ("site", "node", "adoption"))
     slug = "ber-1" if at_site else slugs.get(name, workspace.project.organization.slug)
-    plan = plan_at(workspace.site, workspace.project, user)
-    known = {"slug": slug, "verb": "retire", "pool": pool.pk, "user": user.pk, "node": "h100-01"}
-    known |= {"name": plan.external_name, "adoption": plan.pk, "drift": drift_of(workspace).pk}
-    known |= {"month": "2026-10"}
-    known |= of_person(name, user) | of_storage(name, workspace)
+    known = {"slug": slug, **found, **of_person(name, user), **of_storage(name, workspace)}
     if name == "operator_site_host":
-        host_at(workspace.site, name=plan.external_name)
-    known |= {"reservation": pool_stage(workspace.project, workspace.flavors.get().flavor).pk}
-    known |= card_stage(workspace.project, workspace.flavors.get().flavor)
+        host_at(workspace.site, name=str(known["name"]))
     if name.startswith("operator_cluster_template"):
         template = template_stage(SYSTEM, workspace.site)
         known |= {"slug": template.slug, "version": 1}
@@ -189,8 +200,10 @@ def test_tenants_and_outsiders_find_nothing(
 ) -> None:
     clients = [signed_in(user) for user in (alice, bob, charlie)]
 
+    found = standing(workspace, bob)
+
     def check(name: str) -> None:
-        url = address(name, workspace, bob)
+        url = address(name, workspace, bob, found)
         before = AuditEntry.objects.count()
         for client in clients:
             assert client.get(url, QUERY).status_code == 404
@@ -201,8 +214,10 @@ def test_tenants_and_outsiders_find_nothing(
 
 
 def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, workspace: Workspace, bob: User) -> None:
+    found = standing(workspace, bob)
+
     def check(name: str) -> None:
-        url = address(name, workspace, bob)
+        url = address(name, workspace, bob, found)
         assert Client().get(url)["Location"].startswith("/accounts/login/")
         assert Client().post(url)["Location"].startswith("/accounts/login/")
 
@@ -212,16 +227,18 @@ def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, workspace: Wo
 def test_auditors_look_and_cannot_change(
     subtests: pytest.Subtests, workspace: Workspace, ada_at: Client, bob: User
 ) -> None:
+    found = standing(workspace, bob)
+
     def check(name: str) -> None:
-        url = address(name, workspace, bob)
+        url = address(name, workspace, bob, found)
         before = AuditEntry.objects.count()
         expected = 403 if name in ACTIONS else 302 if name in FORMS else 200
-        found = ada_at.get(url, QUERY)
-        assert found.status_code == expected
+        page = ada_at.get(url, QUERY)
+        assert page.status_code == expected
         assert ada_at.post(url, QUERY).status_code == 403
         assert AuditEntry.objects.count() == before
         if expected == 200 and "csv" not in name:
-            main = found.content.decode().partition("<main")[2].partition("</main>")[0]
+            main = page.content.decode().partition("<main")[2].partition("</main>")[0]
             assert 'method="post"' not in main
             assert "hx-post" not in main
 
@@ -231,8 +248,10 @@ def test_auditors_look_and_cannot_change(
 def test_operators_see_every_page(
     subtests: pytest.Subtests, workspace: Workspace, olga_at: Client, bob: User
 ) -> None:
+    found = standing(workspace, bob)
+
     def check(name: str) -> None:
-        url = address(name, workspace, bob)
+        url = address(name, workspace, bob, found)
         answer = olga_at.get(url, QUERY)
         assert answer.status_code == (302 if name in ACTIONS else 200)
         if answer["Content-Type"].startswith("text/html") and not answer.streaming:

@@ -12,12 +12,14 @@ from gpuaas.providers.baremetal.models import Host
 from tests.clusters.host_stage import PRODUCT, described, host_at
 from tests.factories.catalog import SiteFactory
 from tests.frontend.markup import asks_again
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 HOME = "/operator/sites/at/rack-1/hosts/"
 
 
 @pytest.fixture
+@lasting
 def rack(db: None) -> Site:
     return SiteFactory.create(slug="rack-1", driver="bare-metal")
 

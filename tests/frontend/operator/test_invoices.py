@@ -24,11 +24,13 @@ from tests.billing.stage import interval_make, utc
 from tests.factories.billing import MONTH, invoice_of
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
+from tests.lasting import lasting
 
 END = month_span(MONTH).ends_at
 
 
 @pytest.fixture
+@lasting
 def used(workspace: Workspace, h100: Flavor, as_olga: Actor) -> None:
     UsageInterval.objects.all().delete()
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
@@ -198,6 +200,7 @@ def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspac
 
 
 @pytest.fixture
+@lasting
 def credited(project: Project, h100: Flavor, alice: User, as_olga: Actor) -> Workspace:
     workspace = tiered_make(project, h100, alice)
     november_credited(as_olga, workspace, h100)

@@ -8,7 +8,7 @@ import html
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from importlib import import_module
 from pkgutil import walk_packages
@@ -22,12 +22,14 @@ from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 
 import frontend.views
-from frontend.lists import Listed, Listing
+from frontend.lists import Filter, Listed, Listing
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.frontend.disabled import sentences_of
-from tests.frontend.markup import words
+from tests.frontend.markup import flat, words
+from tests.frontend.operator.conftest import signed_in
 from tests.frontend.operator.listing_stage import everything_twice
+from tests.lasting import lasting
 
 PARTS = 4
 LISTS = {
@@ -113,20 +115,54 @@ LISTS = {
 }
 
 
+@dataclass(frozen=True)
+class Page:
+    text: str
+    lists: list[Listed]
+
+
+@dataclass
+class Pages:
+    """Each asked for once: all tests here share them, as they only read."""
+
+    client: Client
+    full: dict[str, str]
+    found: dict[str, Page] = field(default_factory=dict)
+
+    def __deepcopy__(self, memo: object) -> "Pages":
+        return self
+
+    def of(self, address: str, **asked: str) -> Page:
+        key = f"{address} {asked}"
+        if key not in self.found:
+            answer = looked_at(self.client, address, **asked)
+            assert answer.status_code == 200, address
+            self.found[key] = Page(answer.content.decode(), listed_of(answer))
+        return self.found[key]
+
+
 @pytest.fixture
+@lasting
 def full(workspace: Workspace, alice: User, olga: User, bob: User, charlie: User) -> dict[str, str]:
     return everything_twice(workspace, alice=alice, olga=olga, bob=bob)
 
 
+@pytest.fixture
+@lasting
+def pages(full: dict[str, str], olga: User) -> Pages:
+    return Pages(signed_in(olga), full)
+
+
 def looked_at(client: Client, address: str, **asked: str) -> Any:
     """The page, asked for more than its address says."""
-    return client.get(f"{address}{'&' if '?' in address else '?'}{urlencode(asked)}")
+    query = urlencode(asked)
+    return client.get(f"{address}{'&' if '?' in address else '?'}{query}" if query else address)
 
 
 def listed_of(page: Any) -> list[Listed]:
-    layers = (layer for context in page.context for layer in context.dicts)
-    found = {id(each): each for layer in layers for each in layer.values() if isinstance(each, Listed)}
-    return list(found.values())
+    known = {id(names): names for context in page.context for names in context.dicts}  # contexts share them
+    found = (each for names in known.values() for each in names.values() if isinstance(each, Listed))
+    return list({id(each): each for each in found}.values())
 
 
 def asked_anew(listed: Listed, **asked: str) -> Listed:
@@ -145,9 +181,8 @@ def file_of(listed: Listed, **asked: str) -> list[dict[str, str]]:
     return table_of(asked_anew(listed, **asked).file())
 
 
-def rows_drawn(page: Any, listed: Listed) -> int:
+def rows_drawn(text: str, listed: Listed) -> int:
     """Of that list, in the page; rows that only explain the one above and totals do not count."""
-    text = page.content.decode()
     region = text[text.index(f'id="{listed.id}"') :]
     region = region[: region.index('class="g-pager"')]
     if "data-rows" not in region:
@@ -163,23 +198,19 @@ def part(request: pytest.FixtureRequest) -> int:
     return number
 
 
-def each_list(client: Client, full: dict[str, str], part: int | None = None) -> Iterator[tuple[str, Listed]]:
+def each_list(pages: Pages, part: int | None = None) -> Iterator[tuple[str, Listed]]:
     for number, (pattern, count) in enumerate(LISTS.items()):
         if part not in {None, number % PARTS}:
             continue
-        address = pattern.format(**full)
-        page = client.get(address)
-        assert page.status_code == 200, address
-        sentences_of(page.content.decode())
-        found = listed_of(page)
-        assert len(found) == count, (address, found)
-        yield from ((address, each) for each in found)
+        address = pattern.format(**pages.full)
+        page = pages.of(address)
+        sentences_of(page.text)
+        assert len(page.lists) == count, (address, page.lists)
+        yield from ((address, each) for each in page.lists)
 
 
-def test_each_column_sorts_up_and_down(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
-) -> None:
-    for address, listed in each_list(olga_at, full, part):
+def test_each_column_sorts_up_and_down(subtests: pytest.Subtests, pages: Pages, part: int) -> None:
+    for address, listed in each_list(pages, part):
         for column in listed.columns:
             if column.order:
                 with subtests.test(address=address, column=column.key):
@@ -189,9 +220,9 @@ def test_each_column_sorts_up_and_down(
 
 
 def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, olga_at: Client, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         with subtests.test(address=address):
             column = next((each for each in listed.columns if each.order), None)
             if column is None:
@@ -215,24 +246,25 @@ def test_the_head_says_how_the_rows_are_sorted_and_turns_them_round(
 
 
 def test_the_file_is_what_is_shown(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, olga_at: Client, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         with subtests.test(address=address, what=listed.listing.what):
             first = next(each for each in listed.columns if each.value is not None)
-            page = olga_at.get(address)
-            (shown,) = (each for each in listed_of(page) if each.listing is listed.listing)
+            text = pages.of(address).text
             found = table_of(looked_at(olga_at, address, **{f"{listed.listing.mark}csv": "1"}))
-            if shown.page.has_other_pages():
-                assert len(found) == shown.page.paginator.count > len(shown.rows) == rows_drawn(page, shown)
+            if listed.page.has_other_pages():
+                assert (
+                    len(found) == listed.page.paginator.count > len(listed.rows) == rows_drawn(text, listed)
+                )
                 continue
-            assert len(found) == len(shown.rows) > 0
+            assert len(found) == len(listed.rows) > 0
             if address == "/operator/limits/":
                 continue  # a row of the file is a cell of the matrix
-            assert rows_drawn(page, shown) == len(shown.rows) == shown.page.paginator.count
-            assert shown.file_url.replace("&", "&amp;") in page.content.decode()
+            assert rows_drawn(text, listed) == len(listed.rows) == listed.page.paginator.count
+            assert listed.file_url.replace("&", "&amp;") in text
             assert [row[first.key].lstrip("'") for row in found] == [
-                _said(first.told(row)) for row in shown.rows
+                _said(first.told(row)) for row in listed.rows
             ]
 
 
@@ -240,17 +272,20 @@ def _said(value: object) -> str:
     return value.isoformat() if hasattr(value, "isoformat") else str(value)
 
 
+def unmatched(pages: Pages, address: str, listed: Listed, searched: Filter) -> str:
+    mark = listed.listing.mark
+    return pages.of(address, **{mark + searched.name: "zzz", f"{mark}sort": "x"}).text
+
+
 def test_what_matches_nothing_says_which_filter_to_lift(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         mark, count = listed.listing.mark, listed.page.paginator.count
         for each in listed.listing.filters:
             if each.kind == "search":
                 with subtests.test(address=address, filter=each.name):
-                    text = html.unescape(
-                        words(looked_at(olga_at, address, **{mark + each.name: "zzz", f"{mark}sort": "x"}))
-                    )
+                    text = html.unescape(flat(unmatched(pages, address, listed, each)))
                     assert (f"No {listed.listing.what} match" in text) is True
                     assert (f"{each.label}: <b>zzz</b>" in text) is True
                     assert (f"Without {each.label}: {count}<" in text) is True
@@ -261,9 +296,9 @@ def test_what_matches_nothing_says_which_filter_to_lift(
 
 
 def test_rows_without_filters_of_their_own_are_found_by_what_they_say(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         if callable(listed.source):
             continue
         with subtests.test(address=address, what=listed.listing.what):
@@ -310,26 +345,20 @@ class Lost(HTMLParser):
 
 
 def test_what_is_filtered_stays_so_where_its_part_of_the_page_fetches_itself(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         for each in listed.listing.filters:
             if each.kind == "search":
                 with subtests.test(address=address, filter=each.name):
                     page = Lost()
-                    page.feed(
-                        looked_at(
-                            olga_at, address, **{listed.listing.mark + each.name: "zzz"}
-                        ).content.decode()
-                    )
+                    page.feed(unmatched(pages, address, listed, each))
                     assert page.bars
                     assert page.lost == []
 
 
-def test_sorting_asks_no_more(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
-) -> None:
-    for address, listed in each_list(olga_at, full, part):
+def test_sorting_asks_no_more(subtests: pytest.Subtests, olga_at: Client, pages: Pages, part: int) -> None:
+    for address, listed in each_list(pages, part):
         with subtests.test(address=address):
             column = next((each for each in reversed(listed.columns) if each.order), listed.columns[0])
             plain = _queries(olga_at, address)
@@ -343,9 +372,9 @@ def _queries(client: Client, address: str, **asked: str) -> int:
 
 
 def test_nonsense_sorts_and_filters_nothing(
-    subtests: pytest.Subtests, olga_at: Client, full: dict[str, str], part: int
+    subtests: pytest.Subtests, olga_at: Client, pages: Pages, part: int
 ) -> None:
-    for address, listed in each_list(olga_at, full, part):
+    for address, listed in each_list(pages, part):
         with subtests.test(address=address):
             mark = listed.listing.mark
             page = looked_at(olga_at, address, **{f"{mark}sort": "password", f"{mark}page": "x"})
@@ -354,8 +383,8 @@ def test_nonsense_sorts_and_filters_nothing(
             ]
 
 
-def test_every_list_has_an_address_here(olga_at: Client, full: dict[str, str]) -> None:
-    shown = {id(listed.listing) for _, listed in each_list(olga_at, full)}
+def test_every_list_has_an_address_here(pages: Pages) -> None:
+    shown = {id(listed.listing) for _, listed in each_list(pages)}
     assert {name for name, found in declared() if id(found) not in shown} == set()
 
 

@@ -15,12 +15,14 @@ from tenants.models import AuditEntry, Project, User
 from tests.factories.catalog import FlavorFactory
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 LATER, DAY = "2199-01-01T00:00", timedelta(days=1)
 
 
 @pytest.fixture
+@lasting
 def asked(workspace: Workspace) -> dict[str, str]:
     """The pool of which weather-lm holds some."""
     pool = workspace.flavors.get().flavor.pool

@@ -24,6 +24,7 @@ from tests.billing.stage import utc, workspace_make
 from tests.environments.stage import row_in
 from tests.frontend.markup import flat, words
 from tests.frontend.operator.conftest import signed_in
+from tests.lasting import lasting
 from tests.metering.test_tokens import counted
 
 pytestmark = pytest.mark.django_db
@@ -33,11 +34,13 @@ SET = {"what": "tokens_in", "price": "0.60", "valid_from": "2026-01-01T00:00"}
 
 
 @pytest.fixture
+@lasting
 def train(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 
 
 @pytest.fixture
+@lasting
 def endpoint(train: Workspace) -> Environment:
     row = row_in(train, "chat")
     counted(row, OCTOBER, 1_580_000)

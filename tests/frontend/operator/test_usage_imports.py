@@ -24,6 +24,7 @@ from tests.billing.stage import interval_make, utc, workspace_make
 from tests.billing.test_files import USAGE
 from tests.billing.test_import import OCTOBER, row
 from tests.frontend.markup import words
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 HOME = reverse("frontend:operator_usage_imports")
@@ -31,6 +32,7 @@ NEW = reverse("frontend:operator_usage_import_new")
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

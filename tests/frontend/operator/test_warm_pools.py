@@ -18,6 +18,7 @@ from tests.clusters.stage import offered
 from tests.clusters.warm_stage import kept
 from tests.factories.quotas import limits_give
 from tests.frontend.markup import asks_again, words
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 CHOICE = {"pools": {"gpu": {"count": 2}}}
@@ -32,6 +33,7 @@ LIST = "/operator/cluster-templates/of/k8s/warm-pools/"
 
 
 @pytest.fixture
+@lasting
 def template(as_olga: Actor, site: Site, other_project: Project) -> ClusterTemplate:
     """Warm clusters wait in protein-fold."""
     limits_give(other_project, {"gpu:h100-sxm-80gb": None})

@@ -30,6 +30,7 @@ from tests.factories.tenants import OrganizationMembershipFactory, ProjectMember
 from tests.frontend.pages.everything import everything_at
 from tests.frontend.pages.scene import busy, grant_of_cluster, grant_to, robot_of
 from tests.jobs import stage as jobs
+from tests.lasting import lasting
 from tests.workspaces.stage import ready
 
 
@@ -40,6 +41,7 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
+@lasting
 def dora(project: Project) -> User:
     """A viewer of alice's project."""
     user: User = UserFactory.create(username="dora")
@@ -68,13 +70,15 @@ def dora_at(dora: User) -> Client:
 
 
 @pytest.fixture
-def noon() -> Iterator[None]:
+@lasting
+def noon(db: None) -> Iterator[None]:
     """Of 10 November in Berlin: 492 hours of the month are left."""
     with time_machine.travel(datetime(2026, 11, 10, 11, tzinfo=UTC), tick=False):
         yield
 
 
 @pytest.fixture
+@lasting
 def priced(h100: Flavor, l40s: Flavor) -> None:
     start = clock.now() - timedelta(days=1)
     for flavor, meter, price in (
@@ -86,6 +90,7 @@ def priced(h100: Flavor, l40s: Flavor) -> None:
 
 
 @pytest.fixture
+@lasting
 def limited(project: Project, priced: None) -> Project:
     """8 H100 for the project; prices are set."""
     limits_give(project, {"gpu:h100-sxm-80gb": 8})
@@ -93,6 +98,7 @@ def limited(project: Project, priced: None) -> Project:
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, limited: Project) -> Workspace:
     return workspace_request(
         actor=as_alice, project=limited, name="era5-finetune", items=[("h100.1", 2)], storage_gib=500
@@ -100,6 +106,7 @@ def workspace(as_alice: Actor, limited: Project) -> Workspace:
 
 
 @pytest.fixture
+@lasting
 def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of 2 machines at a simulated cloud."""
     Site.objects.filter(pk=site.pk).update(driver="sandbox-cloud")
@@ -113,6 +120,7 @@ def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
 
 
 @pytest.fixture
+@lasting
 def people(alice: User, bob: User, dora: User, olga: User, workspace: Workspace) -> dict[str, User]:
     """An owner, a member, a viewer, an admin of the project, the billing role, an operator, an auditor."""
     pia: User = UserFactory.create(username="pia")
@@ -126,6 +134,7 @@ def people(alice: User, bob: User, dora: User, olga: User, workspace: Workspace)
 
 
 @pytest.fixture
+@lasting
 def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
     """A project in use: what its addresses name, each with credentials, accounts and tokens of several people."""
     alice, bob = people["alice"], people["bob"]
@@ -164,6 +173,7 @@ def known(people: dict[str, User], workspace: Workspace) -> dict[str, object]:
 
 
 @pytest.fixture
+@lasting
 def everything(known: dict[str, object], people: dict[str, User], workspace: Workspace) -> Workspace:
     """Besides the project in use: what operators have, one of each."""
     everything_at(workspace, people["alice"], people["bob"])

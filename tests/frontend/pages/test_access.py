@@ -19,6 +19,7 @@ from tests.factories.quotas import limits_give
 from tests.factories.tenants import UserFactory
 from tests.frontend.markup import words
 from tests.frontend.pages.scene import grant_of_cluster, grant_to, robot_of
+from tests.lasting import lasting
 
 
 def members_join(workspace: Workspace, count: int) -> list[User]:
@@ -103,6 +104,7 @@ def test_more_members_ask_no_more(alice_at: Client, workspace: Workspace) -> Non
 
 
 @pytest.fixture
+@lasting
 def cluster(as_olga: Actor, as_alice: Actor, project: Project, site: Any) -> Cluster:
     limits_give(project)
     offered(as_olga, site)

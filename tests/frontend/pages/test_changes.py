@@ -25,6 +25,7 @@ from tenants.models import Project
 from tests.clusters.stage import offered, order
 from tests.factories.quotas import limits_give
 from tests.frontend.markup import words
+from tests.lasting import lasting
 from tests.workspaces.stage import ready, settle
 
 
@@ -184,6 +185,7 @@ def test_a_longer_lease_says_what_it_adds(
 
 
 @pytest.fixture
+@lasting
 def running(noon: None, limited: Project, workspace: Workspace) -> Workspace:
     """2 × 2.40 and 500 GiB × 0.00012 per hour, metered."""
     flavor = workspace.flavors.get().flavor

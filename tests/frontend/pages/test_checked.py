@@ -18,12 +18,14 @@ from tests.environments.stage import ready as environment_ready
 from tests.frontend.markup import words
 from tests.frontend.pages.test_budgets import FORM as BUDGET
 from tests.frontend.pages.test_environments import order
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 TOKEN = {"name": "ci", "expires_at": "", "scopes": ["project:view"]}
 
 
 @pytest.fixture
+@lasting
 def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of two GPUs."""
     return workspace_ready(as_alice, project, site, h100s=2)

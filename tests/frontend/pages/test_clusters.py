@@ -29,6 +29,7 @@ from tests.factories.quotas import limits_give
 from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.scene import grant_of_cluster
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 HOME = "/p/weather-lm/clusters/"
@@ -51,6 +52,7 @@ POSTED = {
 
 
 @pytest.fixture
+@lasting
 def template(as_olga: Actor, site: Site, project: Project) -> ClusterTemplate:
     limits_give(project)
     return offered(as_olga, site)

@@ -29,11 +29,13 @@ from tests.billing.stage import interval_make, workspace_make
 from tests.factories.tenants import ProjectFactory
 from tests.frontend.pages.browsing import CHROMIUM, PICTURES, context_for, opened
 from tests.frontend.pages.server import served
+from tests.lasting import lasting
 
 HOURS = timedelta(hours=1)
 
 
 @pytest.fixture
+@lasting
 def spent(project: Project, h100: Flavor, l40s: Flavor, alice: User, bob: User) -> list[Workspace]:
     """In two projects of climate, in the first hours of this month: alice 2 h of H100 and 1 h of L40S, bob 3 h of H100."""
     start = month_span(month_of(clock.now())).starts_at

@@ -22,12 +22,14 @@ from tests.factories.tenants import ProjectFactory, ProjectMembershipFactory, Us
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_environments import at, entrance, order, room
+from tests.lasting import lasting
 
 __all__ = ["room"]
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, room: Workspace) -> Environment:
     """Of a kind that allows all, for its workspace."""
     kind(access=["workspace", "private", "organization", "public"])

@@ -17,6 +17,7 @@ from tests.environments.test_files import breaks, told
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_environments import at, room
+from tests.lasting import lasting
 
 __all__ = ["room"]
 pytestmark = pytest.mark.django_db
@@ -24,6 +25,7 @@ EVIL = "<img src=x onerror=alert(1)>.html"
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, room: Workspace) -> Environment:
     kind(access=["workspace", "private", "organization"])
     return ready(as_alice, room, gpus=0)

@@ -12,6 +12,7 @@ from tenants.models import Project
 from tests.environments.stage import kind, run_now, settle
 from tests.frontend.markup import words
 from tests.frontend.pages.test_environments import at, lab, order, room
+from tests.lasting import lasting
 
 __all__ = ["lab", "room"]
 
@@ -20,6 +21,7 @@ WORKERS = {"most": 4, "count": 2, "vcpus": 4}
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, room: Workspace) -> Environment:
     slug = kind("cluster", gpus=0, workers=WORKERS).slug
     made = environment_create(actor=as_alice, workspace=room, kind=slug, name="lab", worker_gpus=1)

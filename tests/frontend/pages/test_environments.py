@@ -27,17 +27,20 @@ from tests.environments.stage import DOCUMENT, kind, ordered, settle, workspace_
 from tests.environments.stage import ready as environment_ready
 from tests.frontend.markup import asks_again, words
 from tests.frontend.pages.conftest import signed_in
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
+@lasting
 def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of two GPUs."""
     return workspace_ready(as_alice, project, site, h100s=2)
 
 
 @pytest.fixture
+@lasting
 def lab(as_alice: Actor, room: Workspace) -> Environment:
     return environment_ready(as_alice, room)
 

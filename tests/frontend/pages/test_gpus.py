@@ -13,10 +13,12 @@ from tenants.models import Project, User
 from tests.frontend.markup import flat
 from tests.frontend.pages.conftest import signed_in
 from tests.gpustats.stage import MINUTE, keep, keep_all, node_make, reading
+from tests.lasting import lasting
 from tests.metering.stage import workspace_make
 
 
 @pytest.fixture
+@lasting
 def plain(project: Project, h100: Flavor, alice: User) -> Workspace:
     node_make(h100)
     return workspace_make(project, h100, alice)

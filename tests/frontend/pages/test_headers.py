@@ -19,10 +19,10 @@ from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.apart import each_apart
 from tests.api.addresses import addresses
-from tests.frontend.operator.test_doors import QUERY
+from tests.frontend.operator.test_doors import QUERY, standing
 from tests.frontend.operator.test_doors import address as operator_address
 from tests.frontend.pages.conftest import signed_in
-from tests.frontend.pages.test_outsiders import POSTED, SCOPED, names
+from tests.frontend.pages.test_outsiders import POSTED, SCOPED, known_of, names
 from tests.frontend.pages.test_outsiders import address as scoped_address
 
 OPERATORS = sorted(str(pattern.name) for pattern in operator_patterns)
@@ -90,20 +90,20 @@ def each(subtests: pytest.Subtests, cases: Iterable[str], check: Callable[[str],
 
 
 def test_pages_of_tenants(subtests: pytest.Subtests, workspace: Workspace, alice: User, bob: User) -> None:
-    client = over_tls(signed_in(alice))
+    client, known = over_tls(signed_in(alice)), known_of(workspace, bob)
 
     def check(name: str) -> None:
-        url = scoped_address(name, workspace, bob)
+        url = scoped_address(name, workspace, known)
         personal(client.post(url) if name in POSTED else client.get(url))
 
     each(subtests, SCOPED, check)
 
 
 def test_pages_of_operators(subtests: pytest.Subtests, workspace: Workspace, olga: User, bob: User) -> None:
-    client = over_tls(signed_in(olga))
+    client, found = over_tls(signed_in(olga)), standing(workspace, bob)
 
     def check(name: str) -> None:
-        url = operator_address(name, workspace, bob)
+        url = operator_address(name, workspace, bob, found)
         personal(client.get(url, QUERY))
 
     each(subtests, OPERATORS, check)

@@ -17,11 +17,13 @@ from tenants.models import Project, User
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.jobs.stage import row_in, submitted, workspace_ready
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
+@lasting
 def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of two GPUs."""
     return workspace_ready(as_alice, project, site, h100s=2)

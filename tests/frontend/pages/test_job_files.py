@@ -11,6 +11,7 @@ from tenants.models import Project
 from tests.frontend.markup import words
 from tests.frontend.pages.test_jobs import at, order, room
 from tests.jobs.stage import SECRET, credential, fresh, later, submitted
+from tests.lasting import lasting
 
 __all__ = ["room"]
 
@@ -24,6 +25,7 @@ def row_of(way: str, number: int, **given: str) -> dict[str, str]:
 
 
 @pytest.fixture
+@lasting
 def stored(as_alice: Actor, project: Project, room: Workspace) -> Workspace:
     credential(as_alice, project)
     claim_create(room.site_id, room.external_name, "data", 10)

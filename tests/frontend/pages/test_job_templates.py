@@ -18,6 +18,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.frontend.markup import words
 from tests.jobs.stage import credential, row_in, submitted, template, template_in, workspace_ready
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 MOVED = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}
@@ -34,6 +35,7 @@ FULL: dict[str, Any] = {
 
 
 @pytest.fixture
+@lasting
 def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of two GPUs."""
     return workspace_ready(as_alice, project, site, h100s=2)

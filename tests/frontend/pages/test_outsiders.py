@@ -1,7 +1,7 @@
 """Every address below a project or an organization, asked by somebody who does not belong there: 404, always."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import pytest
@@ -156,37 +156,35 @@ def row_of(workspace: Workspace) -> Environment:
     return Environment.objects.filter(name="lab").first() or row_in(workspace, state="requested")
 
 
-def address(name: str, workspace: Workspace, user: User) -> str:
-    """The real address, with ids that exist: only belonging may decide."""
-    if name.startswith("machine"):
-        Site.objects.filter(pk=workspace.site_id).update(driver="sandbox-cloud")
-    made, _ = Machine.objects.get_or_create(
-        workspace=workspace, name="train", defaults={"created_at": clock.now()}
-    )
-    known: dict[str, object] = {
-        "machine": made.pk,
-        "project": workspace.project.slug,
-        "organization": workspace.project.organization.slug,
+def known_of(workspace: Workspace, user: User) -> dict[str, object]:
+    """What addresses name, made once for all of them; `user` has an account in what may be entered."""
+    project, alice, row = workspace.project, actor_for(user=workspace.created_by), row_of(workspace)
+    machine = Machine.objects.create(workspace=workspace, name="train", created_at=clock.now())
+    known = {
+        "machine": machine.pk,
+        "project": project.slug,
+        "organization": project.organization.slug,
         "workspace": workspace.pk,
         "user": user.pk,
         "robot": robot_of(workspace).pk,
         "token": uuid.uuid4(),
         "month": "2026-11",
-        "number": "INV-2026-0001",
-        "budget": budget_stage(workspace.project).pk,
+        "number": invoice_make(project).number,
+        "budget": budget_stage(project).pk,
+        "kind": kind().slug,
+        "environment": row.pk,
+        "door_key": row.keys.get().pk,
+        **jobs.named(workspace),
+        **cluster_stage(olga=SYSTEM, alice=alice, project=project, site=workspace.site),
     }
-    if name.startswith("environment"):
-        row = row_of(workspace)
-        known |= {"kind": kind().slug, "environment": row.pk, "door_key": row.keys.get().pk}
-    if name.startswith(("job", "data_credential")):
-        known |= jobs.named(workspace)
-    if name.startswith("cluster"):
-        alice = actor_for(user=workspace.created_by)
-        known |= cluster_stage(olga=SYSTEM, alice=alice, project=workspace.project, site=workspace.site)
-    if name == "cluster_revoke":
-        grant_of_cluster(Cluster.objects.get(), user)
-    if name in {"invoice", "invoice_csv", "invoice_pdf"}:
-        invoice_make(workspace.project)
+    grant_of_cluster(Cluster.objects.get(), user)
+    return known
+
+
+def address(name: str, workspace: Workspace, known: Mapping[str, object]) -> str:
+    """The real address, with ids that exist: only belonging may decide."""
+    if name.startswith("machine"):
+        Site.objects.filter(pk=workspace.site_id).update(driver="sandbox-cloud")
     for wanted in SHAPES:
         try:
             return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted}) + ASKED.get(
@@ -217,8 +215,10 @@ def each(subtests: pytest.Subtests, check: Callable[[str], None]) -> None:
 def test_an_outsider_finds_nothing(
     subtests: pytest.Subtests, charlie_at: Client, workspace: Workspace, alice: User
 ) -> None:
+    known = known_of(workspace, alice)
+
     def check(name: str) -> None:
-        assert ask(charlie_at, name, address(name, workspace, alice)) == 404
+        assert ask(charlie_at, name, address(name, workspace, known)) == 404
 
     each(subtests, check)
 
@@ -226,8 +226,10 @@ def test_an_outsider_finds_nothing(
 def test_nobody_signed_out_sees_anything(
     subtests: pytest.Subtests, workspace: Workspace, alice: User
 ) -> None:
+    known = known_of(workspace, alice)
+
     def check(name: str) -> None:
-        assert ask(Client(), name, address(name, workspace, alice)) == 302
+        assert ask(Client(), name, address(name, workspace, known)) == 302
 
     each(subtests, check)
 
@@ -241,10 +243,12 @@ def test_an_owner_is_answered(
         workspace=workspace, user=bob, issued_by="bob", issued_at=now, expires_at=now + timedelta(hours=1)
     )
 
+    known = known_of(workspace, bob)
+
     def check(name: str) -> None:
         if name == "token_revoke":
             return  # needs a token that exists; it has a test of its own
-        code = ask(alice_at, name, address(name, workspace, bob))
+        code = ask(alice_at, name, address(name, workspace, known))
         assert code in {200, 204, 302, 409, 422} or (code == 404 and name == "organization_member_remove")
 
     each(subtests, check)

@@ -21,6 +21,7 @@ from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.jobs import stage as jobs
+from tests.lasting import lasting
 
 
 def text_of(client: Client, url: str) -> str:
@@ -33,6 +34,7 @@ def found(client: Client, text: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, workspace: Workspace) -> Cluster:
     """`lab` of weather-lm."""
     cluster_stage(olga=SYSTEM, alice=as_alice, project=workspace.project, site=workspace.site)

@@ -17,6 +17,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.factories.quotas import limits_give
 from tests.frontend.markup import words
+from tests.lasting import lasting
 from tests.workspaces.stage import fast, settle
 
 pytestmark = pytest.mark.django_db
@@ -26,6 +27,7 @@ CLASS = {"storage_class": "fast-ber-1", "class_gib": "50"}
 
 
 @pytest.fixture
+@lasting
 def fast_class(site: Site, as_olga: Actor) -> StorageClass:
     storage_classes_write(site=site, found=STORAGE_CLASSES, at=clock.now())
     row = StorageClass.objects.get(site=site, name="fast")

@@ -17,7 +17,7 @@ from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit
 from tenants.actors import SYSTEM
 from tenants.models import User
-from tests.frontend.operator.test_doors import ACTIONS, QUERY, each
+from tests.frontend.operator.test_doors import ACTIONS, QUERY, each, standing
 from tests.frontend.operator.test_doors import address as operator_address
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_shown import addresses
@@ -79,10 +79,10 @@ def test_every_dialog_of_a_project_has_a_link_that_opens_it(
 def test_every_dialog_of_the_platform_has_one(
     subtests: pytest.Subtests, olga: User, bob: User, workspace: Workspace
 ) -> None:
-    client = signed_in(olga)
+    client, found = signed_in(olga), standing(workspace, bob)
 
     def check(name: str) -> None:
-        assert faults(client, operator_address(name, workspace, bob)) == []
+        assert faults(client, operator_address(name, workspace, bob, found)) == []
 
     each(subtests, sorted({str(pattern.name) for pattern in urlpatterns} - ACTIONS), check)
 

@@ -22,6 +22,7 @@ from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
 from tests.factories.quotas import limits_give
 from tests.frontend.markup import words
+from tests.lasting import lasting
 from tests.workspaces.stage import fast, run_now, settle
 
 pytestmark = pytest.mark.django_db
@@ -37,6 +38,7 @@ def signed_in(user: User) -> Client:
 
 
 @pytest.fixture
+@lasting
 def workspace(site: Site, project: Project, as_alice: Actor, as_olga: Actor) -> Workspace:
     """10 GiB of plain storage at 0.001 and 50 GiB of the fast class at 0.02."""
     fast(site)

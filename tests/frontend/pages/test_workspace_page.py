@@ -20,12 +20,14 @@ from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of, eviction_of
 from tests.frontend.pages.scene import busy, grant_to, robot_of
+from tests.lasting import lasting
 from tests.workspaces.stage import settle
 
 QUERIES = 34
 
 
 @pytest.fixture
+@lasting
 def troubled(workspace: Workspace) -> Workspace:
     return busy(workspace)
 
