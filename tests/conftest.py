@@ -26,6 +26,7 @@ settings.load_profile("busy")
 
 pytest_plugins = [
     "tests.examples",
+    "tests.lasting",
     "tests.one_piece",
     "tests.tiers",
     "tests.durations",
