@@ -90,9 +90,7 @@ def test_the_ledger_is_written_before_anything_is_made(
     assert calls >= 8
 
 
-def test_the_next_plan_knows_how_long_it_takes(
-    as_alice: Actor, project: Project, cluster: Cluster
-) -> None:
+def test_the_next_plan_knows_how_long_it_takes(as_alice: Actor, project: Project, cluster: Cluster) -> None:
     plan = cluster_plan(actor=as_alice, project=project, template="k8s", document={})
     assert plan.usual is not None
     assert plan.usual.samples == 1

@@ -190,9 +190,7 @@ def test_a_claim_is_written_down_on_both_sides_and_the_giver_loses_sight(
     assert not clusters_for(actor=as_charlie).exists()
 
 
-def test_the_plan_says_how_long_claims_take(
-    as_alice: Actor, project: Project, pool: WarmPool
-) -> None:
+def test_the_plan_says_how_long_claims_take(as_alice: Actor, project: Project, pool: WarmPool) -> None:
     limits_give(project, {H100: None})
     settle(order(as_alice, project))
     usual = cluster_plan(actor=as_alice, project=project, template="k8s", document=CHOICE).usual
