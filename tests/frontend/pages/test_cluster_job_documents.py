@@ -13,12 +13,14 @@ from tenants.models import Project, User
 from tests.clusters.slurm_stage import by_head, slurm_ready, submitted
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 TEXT = "name: train\r\nscript: |\r\n  true\r\n  python train.py\r\n"
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
     return slurm_ready(as_alice, as_olga, project, site)
 

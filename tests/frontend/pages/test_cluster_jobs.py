@@ -15,6 +15,7 @@ from tests.clusters.slurm_stage import by_head, jobs_carry_out, slurm_ready, sub
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 from tests.jobs.stage import credential
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 FORM = {
@@ -31,6 +32,7 @@ FORM = {
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
     return slurm_ready(as_alice, as_olga, project, site)
 

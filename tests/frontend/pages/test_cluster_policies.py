@@ -20,6 +20,7 @@ from tests.clusters.policy_stage import demand, recorded, scaled_by
 from tests.clusters.stage import offered, ready
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 POSTED = {
@@ -40,6 +41,7 @@ POSTED = {
 
 
 @pytest.fixture
+@lasting
 def cluster(as_olga: Actor, as_alice: Actor, project: Project, site: Site) -> Cluster:
     offered(as_olga, site)
     return ready(as_alice, project)
