@@ -19,12 +19,14 @@ from tests.api.caller import Caller, token_for
 from tests.billing.stage import utc
 from tests.clusters.policy_stage import demand, recorded
 from tests.clusters.stage import offered, ready
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 TERMS: dict[str, Any] = {"kind": "pending", "minimum": 1, "maximum": 4, "step": 4, "up_delay": 0}
 
 
 @pytest.fixture
+@lasting
 def cluster(as_olga: Actor, as_alice: Actor, project: Project, site: Site) -> Cluster:
     offered(as_olga, site)
     flavor = Flavor.objects.get(slug="h100.2")

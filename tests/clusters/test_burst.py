@@ -109,9 +109,9 @@ def test_no_capacity_there_refuses_the_whole_order_without_residue(
 
 
 def test_it_grows_shrinks_sleeps_wakes_and_is_upgraded_there(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, site: Site, cloud: Site
+    as_alice: Actor, site: Site, cloud: Site, at_home: Cluster
 ) -> None:
-    cluster = ready_both(as_alice, project, far=0)
+    cluster = at_home
     for far in (2, 3, 1):
         cluster = settle(cluster_scale(actor=as_alice, cluster=cluster, counts={"far": far}))
         assert cluster.state == "ready"
@@ -161,9 +161,9 @@ def test_a_burst_site_that_is_away_holds_up_its_own_pools_alone(
 
 
 def test_its_own_site_away_holds_up_everything_and_what_was_seen_stays(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, site: Site, cloud: Site
+    as_alice: Actor, site: Site, cloud: Site, at_both: Cluster
 ) -> None:
-    cluster = ready_both(as_alice, project)
+    cluster = at_both
     before = {key: value for key, value in cluster.observed.items() if key != "at"}
     dials_set(site.pk, down=True)
     cluster = run_now(cluster)
@@ -177,10 +177,8 @@ def test_its_own_site_away_holds_up_everything_and_what_was_seen_stays(
     assert len(workers(settle(cluster))["far"]) == 2
 
 
-def test_a_worker_that_breaks_there_is_made_anew(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, cloud: Site
-) -> None:
-    cluster = ready_both(as_alice, project)
+def test_a_worker_that_breaks_there_is_made_anew(cloud: Site, at_both: Cluster) -> None:
+    cluster = at_both
     machine_break(cloud.pk, next(name for kind, name in at_site(cloud) if kind == "machine"), "it burns")
     cluster = run_now(cluster)
     cluster = run_now(cluster)
@@ -202,9 +200,9 @@ def test_what_fails_there_names_its_step_and_is_retried(
 
 @pytest.mark.parametrize("away", ["ber-1", "cloud-1"])
 def test_a_deletion_goes_on_where_it_can_and_charging_ends_site_by_site(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, site: Site, cloud: Site, away: str
+    as_alice: Actor, site: Site, cloud: Site, away: str, at_both: Cluster
 ) -> None:
-    cluster = ready_both(as_alice, project)
+    cluster = at_both
     there, gone = (site, cloud) if away == "ber-1" else (cloud, site)
     dials_set(there.pk, down=True)
     cluster_delete(actor=as_alice, cluster=cluster)
@@ -228,9 +226,9 @@ def test_a_deletion_goes_on_where_it_can_and_charging_ends_site_by_site(
 
 
 def test_what_a_late_answer_left_there_is_found_and_taken_away(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, cloud: Site
+    as_alice: Actor, cloud: Site, at_both: Cluster
 ) -> None:
-    cluster = ready_both(as_alice, project)
+    cluster = at_both
     settle(cluster_delete(actor=as_alice, cluster=cluster))
     foreign_object(cloud.pk, "network", cluster.external_name, cluster_id=cluster.pk)
     for _ in range(3):
@@ -238,10 +236,8 @@ def test_what_a_late_answer_left_there_is_found_and_taken_away(
     assert at_site(cloud) == []
 
 
-def test_the_token_is_for_workers_for_minutes_and_nobody_keeps_it(
-    as_alice: Actor, project: Project, bursting: ClusterTemplate, site: Site, cloud: Site
-) -> None:
-    cluster = ready_both(as_alice, project)
+def test_the_token_is_for_workers_for_minutes_and_nobody_keeps_it(cloud: Site, at_both: Cluster) -> None:
+    cluster = at_both
     assert [part.spec.join for part in parts_of(cluster)] == [None, None]
     tokens = list(SandboxClusterToken.objects.all())
     assert {row.subject for row in tokens} == {"system:bootstrap:workers"}

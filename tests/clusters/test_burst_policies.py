@@ -3,13 +3,12 @@
 import pytest
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterTemplate, PoolSample, ScalingDecision
+from gpuaas.clusters.models import Cluster, PoolSample, ScalingDecision
 from gpuaas.clusters.services import policy_update
 from gpuaas.core.errors import Invalid
 from quotas.models import SiteCapacity
 from tenants.actors import Actor
-from tenants.models import Project
-from tests.clusters.burst_stage import GPUS, ready_both, used_at
+from tests.clusters.burst_stage import GPUS, used_at
 from tests.clusters.policy_stage import demand, quick, round_now, scaled_by
 from tests.clusters.stage import settle, workers
 
@@ -17,8 +16,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def cluster(as_alice: Actor, project: Project, bursting: ClusterTemplate) -> Cluster:
-    return ready_both(as_alice, project, far=0)
+def cluster(at_home: Cluster) -> Cluster:
+    return at_home
 
 
 def last(cluster: Cluster) -> ScalingDecision:

@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 import time_machine
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.services import cluster_job_submit
 from gpuaas.clusters.services.job_reports import OFFERED_MOST
@@ -13,18 +12,20 @@ from gpuaas.core import clock
 from gpuaas.providers.base import ERROR, GONE, SlurmSeen
 from tenants.actors import Actor
 from tenants.models import Project, User
-from tests.clusters.slurm_stage import ORDER, answered, by_head, entered, slurm_ready, submitted
+from tests.clusters.slurm_stage import ORDER, answered, by_head, entered, submitted
 from tests.factories.tenants import ProjectMembershipFactory
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 HOME = "sbatch: the home of bob is full"
 
 
 @pytest.fixture
-def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    made = slurm_ready(as_alice, as_olga, project, site)
+@lasting
+def cluster(slurm: Cluster) -> Cluster:
+    """Whose head reports, and lets bob in."""
     by_head()
-    return entered(made)
+    return entered(slurm)
 
 
 def now_of(job: ClusterJob) -> ClusterJob:

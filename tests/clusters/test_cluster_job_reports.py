@@ -7,22 +7,22 @@ import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.core import clock
 from gpuaas.providers.base import SlurmSeen
 from tenants.actors import Actor
-from tenants.models import Project, User
-from tests.clusters.slurm_stage import answered, by_head, entered, slurm_ready, submitted
+from tests.clusters.slurm_stage import answered, by_head, entered, submitted
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    made = slurm_ready(as_alice, as_olga, project, site)
+@lasting
+def cluster(slurm: Cluster) -> Cluster:
+    """Whose head reports, and lets bob in."""
     by_head()
-    return entered(made)
+    return entered(slurm)
 
 
 def now_of(job: ClusterJob) -> ClusterJob:

@@ -8,7 +8,6 @@ import pytest
 import time_machine
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters import services
 from gpuaas.clusters.models import Cluster, ClusterJob, ClusterTemplate
 from gpuaas.clusters.services import cluster_delete, cluster_job_cancel, queue_report
@@ -27,25 +26,20 @@ from tests.clusters.slurm_stage import (
     entered,
     jobs_carry_out,
     reread,
-    slurm_ready,
     submitted,
 )
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def sandbox(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    """Whose driver reaches Slurm itself."""
-    return slurm_ready(as_alice, as_olga, project, site)
-
-
-@pytest.fixture
-def cluster(sandbox: Cluster) -> Cluster:
+@lasting
+def cluster(slurm: Cluster) -> Cluster:
     """Whose head reports, and lets bob in."""
     by_head()
-    return entered(sandbox)
+    return entered(slurm)
 
 
 def seen(job: ClusterJob, state: str, **more: Any) -> SlurmSeen:
@@ -158,11 +152,11 @@ def test_what_waits_of_somebody_who_left_is_cancelled(
 
 
 def test_what_waits_of_somebody_who_left_is_cancelled_where_nobody_has_an_account(
-    sandbox: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
+    slurm: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User
 ) -> None:
-    runs, waits = submitted(as_bob, sandbox, script="sleep 600"), submitted(as_bob, sandbox)
+    runs, waits = submitted(as_bob, slurm, script="sleep 600"), submitted(as_bob, slurm)
     jobs_carry_out()
-    new = submitted(as_bob, sandbox)
+    new = submitted(as_bob, slurm)
     project_member_remove(actor=as_alice, project=project, user=bob)
     jobs_carry_out()
     assert (now_of(runs).state, now_of(runs).login) == ("running", None)
@@ -170,12 +164,12 @@ def test_what_waits_of_somebody_who_left_is_cancelled_where_nobody_has_an_accoun
         assert (now_of(job).state, now_of(job).reason) == ("cancelled", "bob may no longer enter the cluster")
 
 
-def test_a_cluster_that_does_not_answer_stops_no_other(sandbox: Cluster, as_bob: Actor) -> None:
-    job = submitted(as_bob, sandbox)
-    silent = _other(sandbox)
-    ClusterJob.objects.filter(pk=submitted(as_bob, sandbox).pk).update(cluster=silent)
-    assert set(services.jobs_due()) == {sandbox.pk, silent.pk}
-    assert (services.jobs_carry_out(silent.pk), services.jobs_carry_out(sandbox.pk)) == (False, True)
+def test_a_cluster_that_does_not_answer_stops_no_other(slurm: Cluster, as_bob: Actor) -> None:
+    job = submitted(as_bob, slurm)
+    silent = _other(slurm)
+    ClusterJob.objects.filter(pk=submitted(as_bob, slurm).pk).update(cluster=silent)
+    assert set(services.jobs_due()) == {slurm.pk, silent.pk}
+    assert (services.jobs_carry_out(silent.pk), services.jobs_carry_out(slurm.pk)) == (False, True)
     assert now_of(job).state == "running"
 
 
@@ -210,15 +204,15 @@ def test_a_viewer_may_not_submit(cluster: Cluster, vera: User) -> None:
         submitted(actor_for(user=vera), cluster)
 
 
-def test_heads_of_before_take_none(sandbox: Cluster, as_bob: Actor) -> None:
+def test_heads_of_before_take_none(slurm: Cluster, as_bob: Actor) -> None:
     by_head()
     with pytest.raises(Conflict, match="has not reported yet"):
-        submitted(as_bob, reread(sandbox))
-    token = queue_token(spec_of(sandbox).boots.seed, cluster=sandbox.pk)
+        submitted(as_bob, reread(slurm))
+    token = queue_token(spec_of(slurm).boots.seed, cluster=slurm.pk)
     for _ in range(2):
         assert queue_report(token=token, pools=None, logins=["bob"]).jobs is None
     with pytest.raises(Conflict, match="made before the portal could hand jobs to it"):
-        submitted(as_bob, reread(sandbox))
+        submitted(as_bob, reread(slurm))
 
 
 def test_heads_that_never_report_logins_are_as_old(cluster: Cluster, as_bob: Actor) -> None:
@@ -288,13 +282,13 @@ def test_what_cannot_be_is_refused_at_its_field(
 
 
 def test_jobs_end_with_their_cluster(
-    sandbox: Cluster,
+    slurm: Cluster,
     as_alice: Actor,
     as_bob: Actor,
     django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
 ) -> None:
-    job = submitted(as_bob, sandbox)
-    cluster_delete(actor=as_alice, cluster=sandbox)
+    job = submitted(as_bob, slurm)
+    cluster_delete(actor=as_alice, cluster=slurm)
     with django_capture_on_commit_callbacks() as calls:
         jobs_carry_out()
     assert (now_of(job).state, now_of(job).reason) == ("cancelled", "the cluster was deleted")
@@ -317,10 +311,10 @@ def _other(cluster: Cluster) -> Cluster:
     return made
 
 
-def test_the_simulated_slurm_runs_them_one_after_the_other(sandbox: Cluster, as_bob: Actor) -> None:
+def test_the_simulated_slurm_runs_them_one_after_the_other(slurm: Cluster, as_bob: Actor) -> None:
     """The cluster has one worker of two GPUs."""
-    first = submitted(as_bob, sandbox, script="sleep 30; exit 3")
-    second, third = submitted(as_bob, sandbox), submitted(as_bob, sandbox)
+    first = submitted(as_bob, slurm, script="sleep 30; exit 3")
+    second, third = submitted(as_bob, slurm), submitted(as_bob, slurm)
 
     def states() -> list[str]:
         jobs_carry_out()

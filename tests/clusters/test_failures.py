@@ -20,7 +20,7 @@ from gpuaas.providers.sandbox.fleet import node_set
 from quotas.models import SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
-from tests.clusters.stage import at_site, in_ledger, order, ready, run_now, settle, workers
+from tests.clusters.stage import at_site, in_ledger, order, run_now, settle, workers
 from tests.factories.quotas import counters_must_match, limits_give
 
 pytestmark = pytest.mark.django_db
@@ -52,9 +52,8 @@ def test_a_failed_creation_says_why_and_goes_on_from_there(
 
 
 def test_no_host_is_told_with_what_the_site_said_and_scaled_back(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+    as_alice: Actor, site: Site, cluster: Cluster
 ) -> None:
-    cluster = ready(as_alice, project)
     for number in (1, 2):
         node_set(site.pk, name=f"h100-{number:02}", unhealthy=7)
     cluster = settle(cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3}))
@@ -73,9 +72,9 @@ def test_no_host_is_told_with_what_the_site_said_and_scaled_back(
 
 
 def test_a_failed_upgrade_is_retried_and_neither_scaled_nor_put_to_sleep(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+    as_alice: Actor, site: Site, of_two: Cluster
 ) -> None:
-    cluster = ready(as_alice, project, gpus=2)
+    cluster = of_two
     failure_plan(site.pk, verb="cluster:upgrade:pool:gpu", error="permanent", times=3)
     cluster = settle(cluster_upgrade(actor=as_alice, cluster=cluster, release="1.36.3"))
     assert cluster.state == "failed"
@@ -118,10 +117,7 @@ def test_lost_answers_make_nothing_twice(
     assert len(at_site(site)) == cluster.ledger.count()
 
 
-def test_deletion_never_gives_up(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = ready(as_alice, project)
+def test_deletion_never_gives_up(as_alice: Actor, site: Site, cluster: Cluster) -> None:
     failure_plan(site.pk, verb="cluster:delete:workers", error="permanent", times=ALWAYS)
     cluster = cluster_delete(actor=as_alice, cluster=cluster)
     for _ in range(8):

@@ -7,14 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuaas.api.v1.clusters.job_shapes import ClusterJobInput
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.job_document import FIELDS, document_of, order_of
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.services import cluster_job_submit
 from gpuaas.core.plain_yaml import plain_read
 from tenants.actors import Actor
-from tenants.models import Project, User
-from tests.clusters.slurm_stage import slurm_ready
+from tenants.models import Project
 from tests.jobs.stage import credential
 
 pytestmark = pytest.mark.django_db
@@ -46,9 +44,9 @@ ORDERS = st.fixed_dictionaries(
 
 
 @pytest.fixture
-def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
+def cluster(slurm: Cluster, as_alice: Actor, project: Project) -> Cluster:
     credential(as_alice, project)
-    return slurm_ready(as_alice, as_olga, project, site)
+    return slurm
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -11,7 +11,6 @@ from django.core import serializers
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterJob
 from gpuaas.clusters.services import cluster_job_cancel, cluster_job_retry
 from gpuaas.core import clock
@@ -28,11 +27,11 @@ from tests.clusters.slurm_stage import (
     entered,
     jobs_carry_out,
     reread,
-    slurm_ready,
     submitted,
 )
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 from tests.jobs.stage import SECRET, credential
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 IN = {"url": "s3://sets/digits", "credential": "archive", "folder": "data/digits"}
@@ -44,13 +43,14 @@ REFUSES = f'{LOG}{{"level": "error", "msg": "AccessDenied: no such bucket"}}\n'
 
 
 @pytest.fixture
-def sandbox(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    made = slurm_ready(as_alice, as_olga, project, site)
+@lasting
+def sandbox(slurm: Cluster, as_alice: Actor, project: Project) -> Cluster:
     credential(as_alice, project)
-    return made
+    return slurm
 
 
 @pytest.fixture
+@lasting
 def cluster(sandbox: Cluster) -> Cluster:
     """Whose head reports, and lets bob in."""
     by_head()

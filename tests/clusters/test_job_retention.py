@@ -5,7 +5,6 @@ from datetime import timedelta
 import pytest
 from pytest_django import Settings
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters import tasks
 from gpuaas.clusters.job_document import document_of
 from gpuaas.clusters.models import Cluster, ClusterJob
@@ -13,9 +12,9 @@ from gpuaas.clusters.services import cluster_job_retry, cluster_jobs_empty
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from tenants.actors import Actor
-from tenants.models import Project, User
+from tenants.models import User
 from tests.api.caller import Caller
-from tests.clusters.slurm_stage import slurm_ready, submitted
+from tests.clusters.slurm_stage import submitted
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
 
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    return slurm_ready(as_alice, as_olga, project, site)
+def cluster(slurm: Cluster) -> Cluster:
+    return slurm
 
 
 def ended(actor: Actor, cluster: Cluster, name: str, days: int, state: str = "failed") -> ClusterJob:

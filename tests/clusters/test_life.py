@@ -90,10 +90,7 @@ def test_the_ledger_is_written_before_anything_is_made(
     assert calls >= 8
 
 
-def test_the_next_plan_knows_how_long_it_takes(
-    as_alice: Actor, project: Project, template: ClusterTemplate
-) -> None:
-    ready(as_alice, project)
+def test_the_next_plan_knows_how_long_it_takes(as_alice: Actor, project: Project, cluster: Cluster) -> None:
     plan = cluster_plan(actor=as_alice, project=project, template="k8s", document={})
     assert plan.usual is not None
     assert plan.usual.samples == 1
@@ -112,9 +109,8 @@ def test_an_order_over_a_limit_changes_nothing(
 
 
 def test_a_name_is_once_in_a_project_until_it_is_deleted(
-    as_alice: Actor, project: Project, template: ClusterTemplate
+    as_alice: Actor, project: Project, cluster: Cluster
 ) -> None:
-    cluster = ready(as_alice, project)
     with pytest.raises(Conflict):
         order(as_alice, project)
     counters_must_match()
@@ -122,10 +118,7 @@ def test_a_name_is_once_in_a_project_until_it_is_deleted(
     assert order(as_alice, project).name == cluster.name
 
 
-def test_scaling_up_and_down(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = ready(as_alice, project)
+def test_scaling_up_and_down(as_alice: Actor, site: Site, cluster: Cluster) -> None:
     cluster = cluster_scale(actor=as_alice, cluster=cluster, counts={"gpu": 3, "small": 1})
     assert held(cluster)[GPUS] == 6, "what grows is reserved at once"
     assert charged(cluster)["gpu_held"] == 2, "and charged when it is there"
@@ -150,9 +143,8 @@ def test_scaling_up_and_down(
     [({"gpu": 0}, "pools.gpu"), ({"gpu": 9}, "pools.gpu"), ({"no": 1}, "pools"), ({"gpu": 1}, "pools")],
 )
 def test_a_wrong_scaling_is_refused_beside_the_pool(
-    as_alice: Actor, project: Project, template: ClusterTemplate, counts: dict[str, int], field: str
+    as_alice: Actor, counts: dict[str, int], field: str, cluster: Cluster
 ) -> None:
-    cluster = ready(as_alice, project)
     with pytest.raises(Invalid) as caught:
         cluster_scale(actor=as_alice, cluster=cluster, counts=counts)
     assert list(caught.value.fields) == [field]
@@ -184,10 +176,8 @@ def test_releases_are_not_skipped(as_alice: Actor, project: Project, template: C
         cluster_upgrade(actor=as_alice, cluster=cluster, release="1.35.7")
 
 
-def test_asleep_only_the_control_plane_is_held(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = settle(cluster_suspend(actor=as_alice, cluster=ready(as_alice, project, gpus=2)))
+def test_asleep_only_the_control_plane_is_held(as_alice: Actor, of_two: Cluster) -> None:
+    cluster = settle(cluster_suspend(actor=as_alice, cluster=of_two))
     assert cluster.state == "suspended"
     assert workers(cluster) == {"": ["1.35.6"]}
     assert held(cluster) == {"vcpu": 4, "memory": 8, "storage": 40}
@@ -204,9 +194,9 @@ def test_asleep_only_the_control_plane_is_held(
 
 
 def test_waking_is_refused_where_the_gpus_are_not_to_be_had(
-    as_alice: Actor, project: Project, template: ClusterTemplate
+    as_alice: Actor, project: Project, of_two: Cluster
 ) -> None:
-    cluster = settle(cluster_suspend(actor=as_alice, cluster=ready(as_alice, project, gpus=2)))
+    cluster = settle(cluster_suspend(actor=as_alice, cluster=of_two))
     limits_give(project, {GPUS: 3})
     with pytest.raises(QuotaRefused):
         cluster_resume(actor=as_alice, cluster=cluster)
@@ -214,10 +204,8 @@ def test_waking_is_refused_where_the_gpus_are_not_to_be_had(
     counters_must_match()
 
 
-def test_deletion_ends_with_the_proof(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = ready(as_alice, project, gpus=2)
+def test_deletion_ends_with_the_proof(as_alice: Actor, site: Site, of_two: Cluster) -> None:
+    cluster = of_two
     foreign_object(site.pk, "volume", "left-behind", cluster_id=cluster.pk)
     cluster = cluster_delete(actor=as_alice, cluster=cluster)
     for _ in range(10):
@@ -235,10 +223,8 @@ def test_deletion_ends_with_the_proof(
     counters_must_match()
 
 
-def test_what_a_late_answer_makes_is_taken_away(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = settle(cluster_delete(actor=as_alice, cluster=ready(as_alice, project)))
+def test_what_a_late_answer_makes_is_taken_away(as_alice: Actor, site: Site, cluster: Cluster) -> None:
+    cluster = settle(cluster_delete(actor=as_alice, cluster=cluster))
     foreign_object(site.pk, "network", cluster.external_name, cluster_id=cluster.pk)
     for _ in range(3):
         cluster = run_now(cluster)
@@ -257,10 +243,8 @@ def test_deleting_what_was_never_begun(
     counters_must_match()
 
 
-def test_a_broken_machine_is_replaced(
-    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
-) -> None:
-    cluster = ready(as_alice, project, gpus=2)
+def test_a_broken_machine_is_replaced(site: Site, of_two: Cluster) -> None:
+    cluster = of_two
     machine_break(site.pk, f"{cluster.external_name}-gpu-1", "its kernel has panicked")
     cluster = run_now(run_now(cluster))
     assert cluster.state == "ready"
@@ -269,10 +253,7 @@ def test_a_broken_machine_is_replaced(
     assert set(at_site(site)) == in_ledger(cluster)
 
 
-def test_access_is_personal_written_down_and_ends(
-    as_alice: Actor, project: Project, template: ClusterTemplate
-) -> None:
-    cluster = ready(as_alice, project)
+def test_access_is_personal_written_down_and_ends(as_alice: Actor, cluster: Cluster) -> None:
     access = cluster_credential(actor=as_alice, cluster=cluster, lifetime=timedelta(hours=1))
     token = yaml.safe_load(access.document)["users"][0]["user"]["token"]
     ref = ClusterRef(cluster.pk, cluster.external_name)
@@ -289,10 +270,7 @@ def test_access_is_personal_written_down_and_ends(
         cluster_credential(actor=as_alice, cluster=Cluster.objects.get(pk=ref.id))
 
 
-def test_at_the_end_of_the_lease_it_sleeps_and_then_goes(
-    as_alice: Actor, project: Project, template: ClusterTemplate
-) -> None:
-    cluster = ready(as_alice, project)
+def test_at_the_end_of_the_lease_it_sleeps_and_then_goes(cluster: Cluster) -> None:
     end = cluster.lease_ends_at
     assert leases_enforce(now=end - timedelta(days=2)) == 1
     assert Cluster.objects.get().conditions["LeaseEnding"]["reason"] == "LeaseEndsSoon"
@@ -306,8 +284,7 @@ def test_at_the_end_of_the_lease_it_sleeps_and_then_goes(
         assert settle(cluster).state == "deleted"
 
 
-def test_a_lease_is_extended(as_alice: Actor, project: Project, template: ClusterTemplate) -> None:
-    cluster = ready(as_alice, project)
+def test_a_lease_is_extended(as_alice: Actor, cluster: Cluster) -> None:
     until = now() + timedelta(days=60)
     cluster = cluster_extend(actor=as_alice, cluster=cluster, lease_ends_at=until)
     assert cluster.lease_ends_at == until
@@ -317,10 +294,7 @@ def test_a_lease_is_extended(as_alice: Actor, project: Project, template: Cluste
         cluster_delete(actor=as_alice, cluster=cluster, expected_version=cluster.version - 1)
 
 
-def test_an_outsider_finds_nothing(
-    as_alice: Actor, as_charlie: Actor, project: Project, template: ClusterTemplate
-) -> None:
-    cluster = ready(as_alice, project)
+def test_an_outsider_finds_nothing(as_charlie: Actor, cluster: Cluster) -> None:
     assert not clusters_for(actor=as_charlie).exists()
     for attempt in (
         lambda: cluster_get_for(actor=as_charlie, cluster_id=cluster.pk),

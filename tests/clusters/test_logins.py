@@ -6,10 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 
-from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import Cluster, ClusterGrant, ClusterLogin, ClusterQueue, ClusterTemplate
 from gpuaas.clusters.services import cluster_credential, queue_report
 from gpuaas.clusters.services.logins import login_of, login_orders
@@ -20,7 +18,7 @@ from gpuaas.providers.base import Access, ClusterAccessCapability, ClusterSpec, 
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
 from tenants.services.members import project_member_remove, project_member_set
-from tests.clusters.slurm_stage import reread, slurm_ready
+from tests.clusters.slurm_stage import reread
 from tests.clusters.test_races import at_once
 from tests.factories.tenants import ProjectMembershipFactory, UserFactory
 
@@ -29,15 +27,9 @@ ADDRESS = "/api/v1/queue-reports"
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(autouse=True)
-def _no_one_was_refused() -> None:
-    cache.clear()
-
-
 @pytest.fixture
-def cluster(as_alice: Actor, as_olga: Actor, project: Project, site: Site, bob: User) -> Cluster:
-    """Of Slurm, and ready, at a site of the sandbox."""
-    return slurm_ready(as_alice, as_olga, project, site)
+def cluster(slurm: Cluster) -> Cluster:
+    return slurm
 
 
 def report(cluster: Cluster, *names: str) -> dict[str, bool]:

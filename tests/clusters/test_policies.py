@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from gpuaas.catalog.models import Site
-from gpuaas.clusters.models import Cluster, ClusterTemplate, PoolSample, ScalingDecision, ScalingPolicy
+from gpuaas.clusters.models import Cluster, PoolSample, ScalingDecision, ScalingPolicy
 from gpuaas.clusters.policies import registry
 from gpuaas.clusters.policies.facts import Pool, Recommendation, Signals
 from gpuaas.clusters.policies.kinds import PendingPods
@@ -33,16 +33,11 @@ from quotas.selectors import reservations_held
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project
 from tests.clusters.policy_stage import demand, free, quick, round_now, scaled_by
-from tests.clusters.stage import ready, settle, workers
+from tests.clusters.stage import settle, workers
 from tests.factories.quotas import counters_must_match, limits_give
 
 pytestmark = pytest.mark.django_db
 GPUS = "gpu:h100-sxm-80gb"
-
-
-@pytest.fixture
-def cluster(as_alice: Actor, project: Project, template: ClusterTemplate) -> Cluster:
-    return ready(as_alice, project)
 
 
 def count_of(cluster: Cluster) -> int:

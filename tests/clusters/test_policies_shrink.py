@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from django.core.cache import cache
 from django.test import Client
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from tenants.models import Project
 from tests.clusters.policy_stage import demand, round_now, scaled_by
 from tests.clusters.stage import ready, settle, workers
 from tests.factories.quotas import counters_must_match
+from tests.lasting import lasting
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 MOST = 6
@@ -153,9 +153,9 @@ def test_what_keeps_a_worker_is_told() -> None:
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, project: Project, template: ClusterTemplate, site: Site) -> Cluster:
     """Grown to four workers by its policy."""
-    cache.clear()
     made = ready(as_alice, project)
     demand(site, made, 8)
     round_now(scaled_by(as_alice, made))

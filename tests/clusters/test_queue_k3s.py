@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.core.cache import cache
 
 from deploy.lab.kubernetes import Lab
 from gpuaas.clusters.models import Cluster, ClusterTemplate, ScalingDecision
@@ -51,7 +50,6 @@ def cluster(
     as_alice: Actor, project: Project, template: ClusterTemplate, monkeypatch: pytest.MonkeyPatch
 ) -> Cluster:
     """Of simulated machines, whose load the OpenStack driver knows from reports alone."""
-    cache.clear()
     monkeypatch.setattr(SandboxClusterDriver, "signals", OpenStackClusterDriver.signals)
     return ready(as_alice, project)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import time_machine
-from django.core.cache import cache
 from django.test import Client
 
 from gpuaas.clusters.models import Cluster, ClusterQueue, ClusterTemplate
@@ -25,6 +24,7 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.stage import order, ready
 from tests.factories.quotas import limits_give
+from tests.lasting import lasting
 from tests.providers.openstack_clusters.stage import guest, installed, spec
 
 ADDRESS = "/api/v1/queue-reports"
@@ -36,12 +36,8 @@ KEEPS = [
 BUSY = {"pool": "gpu", "used_gpus": 4, "pending_gpus": 3, "queued": 2}
 
 
-@pytest.fixture(autouse=True)
-def _no_one_was_refused() -> None:
-    cache.clear()
-
-
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, project: Project, template: ClusterTemplate) -> Cluster:
     limits_give(project, {"gpu:h100-sxm-80gb": None})
     return order(as_alice, project)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import time_machine
 from django.conf import settings
-from django.core.cache import cache
 from django.test import Client, override_settings
 
 from gpuaas.clusters.models import Cluster, ClusterTemplate, NodeBoot
@@ -21,17 +20,14 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.clusters.stage import order, run_now, settle
 from tests.factories.quotas import limits_give
+from tests.lasting import lasting
 
 ADDRESS = "/api/v1/node-reports"
 GPUS = "gpu:h100-sxm-80gb"
 
 
-@pytest.fixture(autouse=True)
-def _no_one_was_refused() -> None:
-    cache.clear()
-
-
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, project: Project, template: ClusterTemplate) -> Cluster:
     limits_give(project, {GPUS: None})
     return order(as_alice, project)

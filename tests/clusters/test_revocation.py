@@ -32,17 +32,11 @@ from tenants.services import (
     user_deactivate,
     user_platform_role_set,
 )
-from tests.clusters.stage import ready, revocations_made, settle
+from tests.clusters.stage import revocations_made, settle
 from tests.factories.catalog import SiteFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def cluster(as_alice: Actor, project: Project, template: ClusterTemplate) -> Cluster:
-    del template
-    return ready(as_alice, project)
 
 
 def let_in(cluster: Cluster, access: Access) -> bool:

@@ -13,12 +13,14 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.clusters.stage import order
 from tests.factories.quotas import limits_give
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 
 
 @pytest.fixture
+@lasting
 def cluster(as_alice: Actor, project: Project, template: ClusterTemplate, alice: User, bob: User) -> Cluster:
     limits_give(project, {"gpu:h100-sxm-80gb": None})
     for number, user in enumerate((alice, bob)):

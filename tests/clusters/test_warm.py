@@ -32,8 +32,18 @@ from tenants.models import AuditEntry, Project
 from tests.clusters.stage import document, order, run_now, settle, workers
 from tests.clusters.warm_stage import CHOICE, H100, kept, owners, pool_of, waiting
 from tests.factories.quotas import counters_must_match, limits_give
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+@lasting
+def pool(template: ClusterTemplate, as_olga: Actor, other_project: Project) -> WarmPool:
+    """Of one cluster, which waits."""
+    made = pool_of(as_olga, template, other_project)
+    kept(made)
+    return made
 
 
 def used(project: Project) -> int:
@@ -85,10 +95,9 @@ def test_a_refusal_is_said_and_tried_again(
 
 
 def test_those_of_an_old_version_go_when_a_newer_one_is_ready(
-    as_olga: Actor, template: ClusterTemplate, other_project: Project
+    as_olga: Actor, template: ClusterTemplate, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (old,) = kept(pool)
+    (old,) = waiting(pool)
     template_version_add(actor=as_olga, template=template, document=document())
     warm_keep(pool.pk)
     warm_keep(pool.pk)
@@ -100,21 +109,18 @@ def test_those_of_an_old_version_go_when_a_newer_one_is_ready(
 
 
 def test_without_room_for_both_the_old_one_goes_first(
-    as_olga: Actor, template: ClusterTemplate, other_project: Project
+    as_olga: Actor, template: ClusterTemplate, other_project: Project, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
     limits_give(other_project, {H100: 2})
-    kept(pool)
     template_version_add(actor=as_olga, template=template, document=document())
     (new,) = kept(pool)
     assert new.template_version.number == 2
 
 
 def test_a_version_that_takes_no_such_order_leaves_what_waits(
-    as_olga: Actor, template: ClusterTemplate, other_project: Project
+    as_olga: Actor, template: ClusterTemplate, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    found = kept(pool)
+    found = waiting(pool)
     template_version_add(actor=as_olga, template=template, document=document(releases=["1.36.3"]))
     assert kept(pool) == found
     pool.refresh_from_db()
@@ -123,9 +129,8 @@ def test_a_version_that_takes_no_such_order_leaves_what_waits(
     assert kept(pool) == []
 
 
-def test_leases_pass_what_waits(as_olga: Actor, template: ClusterTemplate, other_project: Project) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (row,) = kept(pool)
+def test_leases_pass_what_waits(pool: WarmPool) -> None:
+    (row,) = waiting(pool)
     with time_machine.travel(row.lease_ends_at + timedelta(days=90)):
         assert leases_enforce(now=now()) == 0
 
@@ -134,14 +139,14 @@ def test_leases_pass_what_waits(as_olga: Actor, template: ClusterTemplate, other
 
 
 def test_an_order_that_equals_it_is_served_by_it(
-    as_olga: Actor,
     as_alice: Actor,
     template: ClusterTemplate,
     project: Project,
     other_project: Project,
     site: Site,
+    pool: WarmPool,
 ) -> None:
-    (warm,) = kept(pool_of(as_olga, template, other_project))
+    (warm,) = waiting(pool)
     machines, name = workers(warm), warm.external_name
     assert owners(warm) == {("protein-fold", "biology")}
     limits_give(project, {H100: 2})
@@ -164,14 +169,8 @@ def test_an_order_that_equals_it_is_served_by_it(
 
 
 def test_a_claim_is_written_down_on_both_sides_and_the_giver_loses_sight(
-    as_olga: Actor,
-    as_alice: Actor,
-    as_charlie: Actor,
-    template: ClusterTemplate,
-    project: Project,
-    other_project: Project,
+    as_alice: Actor, as_charlie: Actor, project: Project, other_project: Project, pool: WarmPool
 ) -> None:
-    kept(pool_of(as_olga, template, other_project))
     limits_give(project)
     made = settle(order(as_alice, project))
     last = made.transitions.order_by("pk").values_list("old", "new", "reason")
@@ -191,11 +190,7 @@ def test_a_claim_is_written_down_on_both_sides_and_the_giver_loses_sight(
     assert not clusters_for(actor=as_charlie).exists()
 
 
-def test_the_plan_says_how_long_claims_take(
-    as_olga: Actor, as_alice: Actor, template: ClusterTemplate, project: Project, other_project: Project
-) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    kept(pool)
+def test_the_plan_says_how_long_claims_take(as_alice: Actor, project: Project, pool: WarmPool) -> None:
     limits_give(project, {H100: None})
     settle(order(as_alice, project))
     usual = cluster_plan(actor=as_alice, project=project, template="k8s", document=CHOICE).usual
@@ -220,15 +215,9 @@ def test_the_plan_says_how_long_claims_take(
     ids=str,
 )
 def test_another_choice_is_built(
-    as_olga: Actor,
-    as_alice: Actor,
-    template: ClusterTemplate,
-    project: Project,
-    other_project: Project,
-    choice: dict[str, Any],
+    as_alice: Actor, project: Project, choice: dict[str, Any], pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (warm,) = kept(pool)
+    (warm,) = waiting(pool)
     limits_give(project)
     made = order(as_alice, project, **choice)
     assert (made.state, made.warm_pool) == ("requested", None)
@@ -236,10 +225,9 @@ def test_another_choice_is_built(
 
 
 def test_whatever_is_not_sound_is_never_handed_out(
-    as_olga: Actor, as_alice: Actor, template: ClusterTemplate, project: Project, other_project: Project
+    as_olga: Actor, as_alice: Actor, project: Project, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (warm,) = kept(pool)
+    (warm,) = waiting(pool)
     limits_give(project, {H100: None})
     SiteCapacity.objects.update(hard=None)
     sound = {name: getattr(warm, name) for name in ("state", "conditions", "release")}
@@ -264,10 +252,9 @@ def test_whatever_is_not_sound_is_never_handed_out(
 
 
 def test_a_claim_is_refused_as_an_order_is_and_leaves_it_waiting(
-    as_olga: Actor, as_alice: Actor, template: ClusterTemplate, project: Project, other_project: Project
+    as_alice: Actor, project: Project, other_project: Project, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (warm,) = kept(pool)
+    (warm,) = waiting(pool)
     before = AuditEntry.objects.count()
     limits_give(project, {H100: 1})
     with pytest.raises(QuotaRefused, match="Project weather-lm"):
@@ -285,22 +272,18 @@ def test_a_claim_is_refused_as_an_order_is_and_leaves_it_waiting(
 
 
 def test_a_taken_name_is_refused_and_leaves_it_waiting(
-    as_olga: Actor, as_alice: Actor, template: ClusterTemplate, project: Project, other_project: Project
+    as_alice: Actor, project: Project, pool: WarmPool
 ) -> None:
     limits_give(project, {H100: None})
     order(as_alice, project, gpus=2)
-    pool = pool_of(as_olga, template, other_project)
-    found = kept(pool)
+    found = waiting(pool)
     with pytest.raises(Conflict, match="already has a cluster called train"):
         order(as_alice, project)
     assert waiting(pool) == found
 
 
-def test_nobody_touches_what_waits(
-    as_olga: Actor, as_charlie: Actor, template: ClusterTemplate, other_project: Project
-) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (warm,) = kept(pool)
+def test_nobody_touches_what_waits(as_olga: Actor, as_charlie: Actor, pool: WarmPool) -> None:
+    (warm,) = waiting(pool)
     assert list(clusters_for(actor=as_charlie)) == [warm]
     for actor in (as_charlie, as_olga):
         with pytest.raises(Conflict, match="is in a warm pool"):
@@ -312,15 +295,9 @@ def test_nobody_touches_what_waits(
 
 
 def test_what_was_read_before_the_claim_changes_nothing_after_it(
-    as_olga: Actor,
-    as_alice: Actor,
-    as_charlie: Actor,
-    template: ClusterTemplate,
-    project: Project,
-    other_project: Project,
+    as_olga: Actor, as_alice: Actor, as_charlie: Actor, project: Project, pool: WarmPool
 ) -> None:
-    pool = pool_of(as_olga, template, other_project)
-    (stale,) = kept(pool)
+    (stale,) = waiting(pool)
     limits_give(project)
     made = settle(order(as_alice, project))
     with pytest.raises(Conflict, match="is in a warm pool"):

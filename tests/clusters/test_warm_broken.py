@@ -6,14 +6,24 @@ from typing import Any
 
 import pytest
 
-from gpuaas.clusters.models import Cluster, ClusterTemplate
+from gpuaas.clusters.models import Cluster, ClusterTemplate, WarmPool
 from gpuaas.clusters.reconcile.warm import BROKEN_AFTER, warm_keep
 from gpuaas.core.clock import now
 from tenants.actors import Actor
 from tenants.models import Project
-from tests.clusters.warm_stage import kept, pool_of
+from tests.clusters.warm_stage import kept, pool_of, waiting
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+@lasting
+def pool(template: ClusterTemplate, as_olga: Actor, other_project: Project) -> WarmPool:
+    """Of two clusters, which wait."""
+    made = pool_of(as_olga, template, other_project, wanted=2)
+    kept(made)
+    return made
 
 
 def ill() -> dict[str, Any]:
@@ -32,14 +42,9 @@ def ill() -> dict[str, Any]:
     ids=["failed", "asleep", "ill"],
 )
 def test_what_failed_sleeps_or_is_not_mended_is_replaced(
-    as_olga: Actor,
-    template: ClusterTemplate,
-    other_project: Project,
-    found: dict[str, Any] | Callable[[], dict[str, Any]],
-    said: str,
+    pool: WarmPool, found: dict[str, Any] | Callable[[], dict[str, Any]], said: str
 ) -> None:
-    pool = pool_of(as_olga, template, other_project, wanted=2)
-    broken, well = kept(pool)
+    broken, well = waiting(pool)
     changed = found() if callable(found) else found
     conditions = {**broken.conditions, **changed.get("conditions", {})}
     Cluster.objects.filter(pk=broken.pk).update(**{**changed, "conditions": conditions})
