@@ -74,7 +74,8 @@ image: $(STAMPS)/demo frontend/static/frontend/.stamp ## the container image and
 release: package image ## both, with their sums signed: make release KEY=~/.ssh/id_ed25519
 	@$(BIN)/python -m deploy.image sign --key $(KEY)
 
-.PHONY: test test-deep durations check lint audit bench bench-compare bench-keep docs pictures openapi lock
+.PHONY: check check-types check-sources check-frontend check-style
+.PHONY: test test-deep durations lint audit bench bench-compare bench-keep docs pictures openapi lock
 test: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier of the suite: PostgreSQL, one real Kubernetes API server, a browser
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS)
 
@@ -85,17 +86,25 @@ durations: $(STAMPS)/test frontend/static/frontend/.stamp ## the fast tier on a 
 	@$(BIN)/python -m deploy.testing fast -n $(PYTEST_WORKERS) --durations-keep
 
 check: $(STAMPS)/test frontend/static/frontend/.stamp ## style, types, floors, templates, migrations, front end, documentation
+	@$(MAKE) --silent --jobs 2 --output-sync check-sources check-style check-types check-frontend docs
+
+check-types:
+	@$(BIN)/mypy
+
+check-sources:
+	@$(BIN)/python -m pytest -q -n0 --no-header --tb=short --tier=check tests/architecture
+
+check-frontend:
+	@npm --prefix frontend run --silent check
+
+check-style:
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/djlint --quiet --lint frontend/templates
 	@$(BIN)/djangofmt --quiet --check $(TEMPLATE_STYLE)
-	@npm --prefix frontend run --silent check
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py makemigrations --check --dry-run
 	@DJANGO_SETTINGS_MODULE=gpuaas.settings.test $(BIN)/python manage.py check
-	@$(BIN)/python -m pytest -q -n0 --no-header --tb=short --tier=check tests/architecture
-	@$(MAKE) --silent docs
 
 lint: $(STAMPS)/test frontend/node_modules/.stamp ## repair what can be repaired: style of Python, templates, TypeScript and CSS
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format --quiet . ; $(BIN)/djangofmt --quiet $(TEMPLATE_STYLE)

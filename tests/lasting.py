@@ -120,8 +120,9 @@ def asked(item: pytest.Item | None) -> list[Definition]:
     return [] if any(sets_up(each, first, {each.argname for each in found}) for each in others) else found
 
 
-def lasts(name: str, known: dict[str, Definition]) -> list[Definition]:
-    """The fixture and all that it asks for, itself last; nothing where one of them is not made by rows alone."""
+def lasts(name: str, known: dict[str, Definition], below: frozenset[str] = frozenset()) -> list[Definition]:
+    """The fixture and all that it asks for, itself last; nothing where one of them is not made by rows alone, or stands for another
+    one of its name, for which it asks itself. below: what asks for it."""
     definition = known[name]
     if definition.scope != "function" or definition.params or not inspect.isfunction(definition.func):
         return []
@@ -131,9 +132,10 @@ def lasts(name: str, known: dict[str, Definition]) -> list[Definition]:
     for needed in definition.argnames:
         if needed == "db":
             continue
-        if needed in {name, "request"} or not (below := lasts(needed, known)):
+        asking = below | {name}
+        if needed in {*asking, "request"} or not (more := lasts(needed, known, asking)):
             return []
-        found += below
+        found += more
     return list(dict.fromkeys([*found, definition]))
 
 

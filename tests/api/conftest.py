@@ -12,6 +12,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
 from tests.factories.quotas import limits_give
+from tests.lasting import lasting
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +22,13 @@ def _collected_static_files(settings: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
+@lasting
 def limits(project: Project, site: Site) -> None:
     limits_give(project)
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, as_alice: Actor, h100: Flavor, limits: None) -> Workspace:
     """alice's, of 2 × H100; bob may see it."""
     return workspace_request(

@@ -13,10 +13,10 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.api.caller import Caller
-from tests.environments.conftest import travel, unused, workspace
+from tests.environments.conftest import lab_at_start, start, travel, unused, workspace
 from tests.environments.stage import DOCUMENT, START, at, kind, ready, row_in, run_now, settle
 
-__all__ = ["travel", "unused", "workspace"]
+__all__ = ["lab_at_start", "start", "travel", "unused", "workspace"]
 
 pytestmark = pytest.mark.django_db
 HERE = "/api/v1/projects/weather-lm/environments"

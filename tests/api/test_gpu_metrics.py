@@ -10,10 +10,12 @@ from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.api.caller import Caller
 from tests.gpustats.stage import MINUTE, keep_all, node_make, reading
+from tests.lasting import lasting
 from tests.metering.stage import workspace_make
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     node_make(h100)
     return workspace_make(project, h100, alice)

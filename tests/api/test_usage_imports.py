@@ -11,12 +11,14 @@ from tests.billing.stage import utc, workspace_make
 from tests.billing.test_files import USAGE
 from tests.billing.test_import import row
 from tests.billing.test_import_batches import TWICE
+from tests.lasting import lasting
 
 EARLY = "which is more than a year ago and would be the first month to close"
 HOME = "/platform/usage-imports"
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -9,12 +9,14 @@ from quotas.models import Limit
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
+from tests.lasting import lasting
 from tests.workspaces.stage import ready, run_now, settle
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     return ready(as_alice, project, site)
 

@@ -31,6 +31,7 @@ from tenants.models import Organization, Project, User
 from tests.billing.closed import meters_prove, month_close
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.factories.catalog import SiteFactory
+from tests.lasting import lasting
 
 ADD_A_SHARE = (
     "INSERT INTO billing_invoiceshare (line_id, workspace_id, day, unit_seconds, amount_minor) "
@@ -44,11 +45,13 @@ OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 
 
 @pytest.fixture
+@lasting
 def priced(as_olga: Actor, h100: Flavor, l40s: Flavor) -> None:
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
     rate_set(actor=as_olga, flavor=l40s, meter=Meter.GPU_HELD, price="0.90", valid_from=utc("2026-01-01"))

@@ -17,6 +17,7 @@ from tenants.roles import Permission
 from tests.billing.stage import utc
 from tests.clusters.stage import offered
 from tests.factories.quotas import limits_give
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 JANUARY = utc("2026-01-01")
@@ -24,6 +25,7 @@ WANTED = {"control_plane": 3, "pools": {"gpu": {"count": 2}}}
 
 
 @pytest.fixture
+@lasting
 def priced(as_olga: Actor, project: Project, site: Site) -> None:
     offered(as_olga, site)
     limits_give(project)

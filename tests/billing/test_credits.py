@@ -37,11 +37,13 @@ from tests.billing.credited import (
 )
 from tests.billing.stage import interval_make, utc
 from tests.factories.billing import invoice_of
+from tests.lasting import lasting
 
 Use = Callable[[str, str], object]
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return tiered_make(project, h100, alice)
 

@@ -33,6 +33,7 @@ from tests.billing.focus import exported
 from tests.billing.oracle import Priced, cents, price_at
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
 from tests.factories.catalog import FlavorFactory
+from tests.lasting import lasting
 
 OCTOBER = date(2026, 10, 1)
 NOW = utc("2026-12-24 00:00:00")
@@ -40,11 +41,13 @@ NOON = utc("2026-10-05 12:00:00")
 
 
 @pytest.fixture
+@lasting
 def reserved(h100: Flavor) -> Flavor:
     return FlavorFactory.create(pool=h100.pool, slug="h100.own", name="H100 reserved", price_class="reserved")
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, reserved: Flavor, alice: User) -> Workspace:
     return workspace_make(project, reserved, alice)
 

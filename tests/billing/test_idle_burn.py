@@ -23,6 +23,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
 from tests.factories.catalog import FlavorFactory
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 NOON = utc("2026-10-05 12:00:00")
@@ -32,6 +33,7 @@ END = month_span(NOON.date()).ends_at
 
 
 @pytest.fixture
+@lasting
 def reserved(h100: Flavor, project: Project) -> Flavor:
     """4 GPUs that were looked at a moment ago, reserved since the morning; idle ones cost 1.00, held ones 3.00."""
     own: Flavor = FlavorFactory.create(pool=h100.pool, slug="h100.own", price_class="reserved")
@@ -48,6 +50,7 @@ def reserved(h100: Flavor, project: Project) -> Flavor:
 
 
 @pytest.fixture
+@lasting
 def workspace(reserved: Flavor, project: Project, alice: User) -> Workspace:
     """3 of the GPUs since 10:00, with a lease beyond the month."""
     found = workspace_make(project, reserved, alice)

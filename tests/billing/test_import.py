@@ -25,6 +25,7 @@ from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.billing.test_closing_at_once import at_once
 from tests.billing.test_files import USAGE
+from tests.lasting import lasting
 
 NOW = utc("2026-12-20 12:00:00")
 OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
@@ -33,6 +34,7 @@ NO_TIME = timedelta()
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -17,6 +17,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.billing.test_keeping import DAYS, METERS, MONTHS, NOVEMBER, Stage, cells
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 # the second of November in Berlin, and its evening
@@ -98,6 +99,7 @@ def test_parts_are_rated_from_nothing(
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     """What runs since October, and more than is worth adding up has ended by noon."""
     row = workspace_make(project, h100, alice)

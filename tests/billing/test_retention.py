@@ -25,12 +25,14 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.lasting import lasting
 
 SEPTEMBER, OCTOBER, NOVEMBER = date(2025, 9, 1), date(2025, 10, 1), date(2025, 11, 1)
 LATER = utc("2026-11-20")
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User, as_olga: Actor, settings: Settings) -> Workspace:
     """With a price, and usage of October 2025 and of October into November."""
     settings.USAGE_RETENTION_MONTHS = 12

@@ -24,6 +24,7 @@ from tenants.models import AuditEntry, Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
 from tests.billing.test_closing_at_once import at_once
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
@@ -54,6 +55,7 @@ def _late_november() -> Any:
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     """It has used an hour of everything in October."""
     row = workspace_make(project, h100, alice)

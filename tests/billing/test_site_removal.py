@@ -21,11 +21,13 @@ from tenants.models import AuditEntry, Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import cluster_make, interval_make, pool_stage, utc, workspace_make
 from tests.frontend.markup import asks_again
+from tests.lasting import lasting
 
 OCTOBER = date(2026, 10, 1)
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -15,16 +15,19 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.lasting import lasting
 
 NOVEMBER = date(2026, 11, 1)
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 
 
 @pytest.fixture
+@lasting
 def priced(as_olga: Actor, h100: Flavor) -> None:
     rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=utc("2026-01-01"))
 

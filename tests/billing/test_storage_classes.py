@@ -33,6 +33,7 @@ from tenants.models import Project, User
 from tests.billing.closed import month_close
 from tests.billing.oracle import Priced, cents, price_at
 from tests.billing.stage import interval_make, utc, version_make, workspace_make
+from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
@@ -68,6 +69,7 @@ priced = st.lists(
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

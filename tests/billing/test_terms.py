@@ -17,6 +17,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, rate_make, utc, workspace_make
+from tests.lasting import lasting
 
 LONG_AGO = utc("2026-01-01")
 NOW = utc("2026-12-24 00:00:00")
@@ -25,6 +26,7 @@ Shown = list[tuple[str | None, int, str | None]]
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -36,6 +36,7 @@ from tests.billing.closed import month_close
 from tests.billing.focus import arithmetic, exported
 from tests.billing.stage import utc, workspace_make
 from tests.environments.stage import row_in
+from tests.lasting import lasting
 from tests.metering.test_tokens import counted
 
 pytestmark = pytest.mark.django_db
@@ -48,6 +49,7 @@ MILLION = 1_000_000
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

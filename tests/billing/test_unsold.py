@@ -24,6 +24,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.lasting import lasting
 
 PCI, OTHER = "CUSTOM_PCI_10DE_25B7", "CUSTOM_PCI_10DE_25B6"
 OCTOBER, NOVEMBER = date(2026, 10, 1), date(2026, 11, 1)
@@ -31,6 +32,7 @@ BEGIN = utc("2026-09-30 22:00:00")
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -13,12 +13,14 @@ from gpuaas.core.statemachine import Machine, TransitionLost
 from gpuaas.workspaces.models import Workspace, WorkspaceTransition
 from gpuaas.workspaces.states import MACHINE, WorkspaceState
 from tenants.models import Project, User
+from tests.lasting import lasting
 
 S = WorkspaceState
 Make = Callable[[], Workspace]
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, site: Site, alice: User) -> Workspace:
     now = clock.now()
     return Workspace.objects.create(

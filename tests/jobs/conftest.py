@@ -7,8 +7,10 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.jobs import stage
+from tests.lasting import lasting
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     return stage.workspace_ready(as_alice, project, site)

@@ -23,10 +23,12 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.jobs import stage
 from tests.jobs.stage import LONG, fresh, later, row_in, run_now, running, settle, submitted
+from tests.lasting import lasting
 from tests.workspaces import stage as workspaces
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     """Of four GPUs."""
     return stage.workspace_ready(as_alice, project, site)

@@ -11,12 +11,14 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services.rows import WORKSPACE
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
+from tests.lasting import lasting
 from tests.metering.stage import workspace_make
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

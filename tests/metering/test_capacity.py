@@ -20,6 +20,7 @@ from quotas.models import CapacityStretch, CapacityWatch
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.billing.stage import interval_make, utc, workspace_make
+from tests.lasting import lasting
 
 # midnight in Berlin, where the clock was changed the night before
 BOUND = day_span(utc("2026-10-26 12:00:00").date()).starts_at
@@ -73,6 +74,7 @@ def undone() -> Iterator[None]:
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -23,6 +23,7 @@ from tenants.actors import SYSTEM
 from tenants.models import Project, User
 from tests.architecture import reference
 from tests.factories.catalog import SiteFactory
+from tests.lasting import lasting
 from tests.metering.stage import workspace_make
 
 pytestmark = pytest.mark.django_db
@@ -31,6 +32,7 @@ Ask = Callable[..., float | None]
 
 
 @pytest.fixture
+@lasting
 def workspace(project: Project, h100: Flavor, alice: User) -> Workspace:
     return workspace_make(project, h100, alice)
 

@@ -34,6 +34,7 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
 from tests.factories.catalog import SiteFactory
+from tests.lasting import lasting
 from tests.workspaces.stage import members_at_site, ready, run_now, settle
 
 pytestmark = pytest.mark.django_db
@@ -45,6 +46,7 @@ def standings(workspace: Workspace) -> list[str]:
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, bob: User, project: Project, site: Site) -> Workspace:
     """bob may edit in it."""
     made = ready(as_alice, project, site)

@@ -13,12 +13,14 @@ from gpuaas.workspaces.services import workspace_request
 from gpuaas.workspaces.tasks import site_changed
 from tenants.actors import Actor
 from tenants.models import Project
+from tests.lasting import lasting
 from tests.workspaces.stage import ready, run_now
 
 GPU = "nvidia.com/gpu"
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     fleet_seed(site.pk, slug=site.slug)
     assert site_probe(site.pk)

@@ -19,6 +19,7 @@ from gpuaas.workspaces.services.drift import watch_proved, watches_lost
 from gpuaas.workspaces.watch import ChangesWatcher
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project
+from tests.lasting import lasting
 from tests.workspaces.stage import members_at_site, namespaces, ready, run_now, settle
 
 pytestmark = pytest.mark.django_db
@@ -41,6 +42,7 @@ def hard(site: Site) -> int | None:
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, project: Project, site: Site) -> Workspace:
     return ready(as_alice, project, site)
 

@@ -10,6 +10,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.services import member_set
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tests.lasting import lasting
 from tests.workspaces.stage import ready, run_now
 
 
@@ -24,6 +25,7 @@ def site(site: Site) -> Site:
 
 
 @pytest.fixture
+@lasting
 def workspace(as_alice: Actor, bob: User, project: Project, site: Site) -> Workspace:
     made = ready(as_alice, project, site)
     member_set(actor=as_alice, workspace=made, username="bob", role="edit")
