@@ -1,8 +1,8 @@
 """How long the tests of the fast tier take, and that none gets slow unnoticed.
 
 Seconds are those of the machine of the budget: they are divided by how much slower a fixed loop of Python is here and now, so
-that a slow machine or a busy one changes little. `make durations` writes them to tests/durations.json, by test, file and
-fixture; each run of the tier writes them to test-results. `make test` fails only where something takes several times what it
+that a slow machine or a busy one changes little. `make durations` writes the longest to tests/durations.json, by test, file and
+fixture; each run of the tier writes all of them to test-results. `make test` fails only where something takes several times what it
 may, as no figure of a busy machine is exact.
 """
 
@@ -112,8 +112,11 @@ class Gathered:
         if exitstatus not in WHOLE or session.config.getoption("tier") != "fast":
             return
         LAST.parent.mkdir(exist_ok=True)
-        for file in (LAST, FILE) if session.config.getoption("durations_keep") else (LAST,):
-            file.write_text(json.dumps(self.summary(), indent=1) + "\n", encoding="utf-8")
+        files = {LAST: self.summary(tests=0, sums=0)}
+        if session.config.getoption("durations_keep"):
+            files[FILE] = self.summary()
+        for file, found in files.items():
+            file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         SLOW.write_text(json.dumps(too_long(self.tests, slack=SLACK)), encoding="utf-8")
         if over(self.tests, slack=SLACK):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -125,17 +128,17 @@ class Gathered:
             terminalreporter.section("too slow for the fast tier (tests/durations.py)")
             terminalreporter.write_line("\n".join(found))
 
-    def summary(self) -> dict[str, Any]:
-        """What takes a second and more by name, the rest in the sums."""
+    def summary(self, *, tests: float = 1, sums: float = 5) -> dict[str, Any]:
+        """What takes as many seconds and more, by name: tests, and the sums of files and fixtures."""
         files: dict[str, float] = defaultdict(float)
         for nodeid, took in self.tests.items():
             files[nodeid.partition("::")[0]] += took
         return {
             "sum": round(sum(self.tests.values())),
             "tests": len(self.tests),
-            "slow": longest(self.tests, at_least=1),
-            "files": longest(files, at_least=5),
-            "fixtures": longest(self.fixtures, at_least=5),
+            "slow": longest(self.tests, at_least=tests),
+            "files": longest(files, at_least=sums),
+            "fixtures": longest(self.fixtures, at_least=sums),
         }
 
 
@@ -147,7 +150,7 @@ def kept() -> dict[str, Any]:
 
 def longest(took: dict[str, float], *, at_least: float) -> dict[str, float]:
     found = sorted(took.items(), key=lambda pair: -pair[1])
-    return {name: round(seconds, 1) for name, seconds in found if seconds >= at_least}
+    return {name: round(seconds, 2) for name, seconds in found if seconds >= at_least}
 
 
 def limit_of(name: str) -> float:

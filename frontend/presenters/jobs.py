@@ -7,7 +7,7 @@ from datetime import datetime
 from django.urls import reverse
 
 from frontend import formats
-from frontend.components import Fact, Meter, Notice
+from frontend.components import Action, Fact, Meter, Notice
 from frontend.forms import sentence_of
 from frontend.place import ProjectPlace
 from frontend.presenters import held, inside
@@ -219,10 +219,11 @@ def _notice(row: Job) -> Notice | None:
     if row.state == S.QUEUED:
         place = position_of(row)
         title = f"Number {place} in the queue of {row.workspace.name}"
-        words = sentence_of(row.waiting or _waits(row, place))
+        words = sentence_of(row.waiting or waits(row, place))
         if (at := starts_by(row)) is not None:
             words = f"{words} It starts by {formats.when(at)} at the latest, if nothing comes before it."
-        return Notice(Tone.WAIT, title, words)
+        queue = reverse("frontend:job_queue", args=[row.project.slug, row.workspace_id])
+        return Notice(Tone.WAIT, title, words, (Action("The whole queue", queue),))
     if row.waiting:
         return Notice(Tone.WAIT, "It waits", sentence_of(row.waiting))
     if not row.failure or row.state == S.DELETED:
@@ -233,7 +234,7 @@ def _notice(row: Job) -> Notice | None:
     return Notice(Tone.BAD, title, sentence_of(row.failure))
 
 
-def _waits(row: Job, place: int | None) -> str:
+def waits(row: Job, place: int | None) -> str:
     """Until the queue has looked at it."""
     if place != 1:
         return BEHIND

@@ -32,7 +32,7 @@ from gpuaas.core.plain_yaml import plain_yaml
 from gpuaas.jobs import services
 from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job, JobTemplate
-from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for, templates_for
+from gpuaas.jobs.selectors import credentials_for, job_get_for, jobs_for, queues_in, templates_for
 from gpuaas.jobs.spec import JOBS
 from gpuaas.jobs.states import LIVE, JobState, Priority, TaskState
 from tenants.roles import Permission
@@ -102,6 +102,10 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
         "new_url": reverse("frontend:job_new", args=[here.project.slug]),
         "templates_url": reverse("frontend:job_templates", args=[here.project.slug]),
         "may_submit": here.can(RUN),
+        "queues": [
+            (name, f"{count:,} waiting", reverse("frontend:job_queue", args=[here.project.slug, pk]))
+            for pk, name, count in queues_in(here.project)
+        ],
         "crumbs": crumbs(here, "Jobs"),
     }
     return list_page(request, "jobs/list.html", found, context)

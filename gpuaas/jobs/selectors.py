@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Case, F, Q, QuerySet, SmallIntegerField, Sum, When
+from django.db.models import Case, Count, F, Q, QuerySet, SmallIntegerField, Sum, When
 
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.plain_yaml import odd
@@ -57,6 +57,12 @@ def job_get_for(
 def queued_in(workspace: Workspace) -> QuerySet[Job]:
     """In the order in which they start."""
     return in_turn(Job.objects.filter(workspace=workspace, state=JobState.QUEUED))
+
+
+def queues_in(project: Project) -> list[tuple[uuid.UUID, str, int]]:
+    """The workspaces of a project in whose queue jobs wait: id, name, and how many, by their names."""
+    rows = Job.objects.filter(project=project, state=JobState.QUEUED).order_by("workspace__name", "workspace")
+    return list(rows.values_list("workspace", "workspace__name").annotate(count=Count("pk")))
 
 
 def waiting_in(workspace: Workspace) -> QuerySet[Job]:

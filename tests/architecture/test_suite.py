@@ -115,7 +115,7 @@ def lab_fixtures(text: str) -> list[str]:
     ]
 
 
-QUOTA = "tests/contracts/test_quota.py::test_one_more"
+QUOTA = "tests/contracts/test_quota.py::test_what_was_not_bought_is_refused"
 
 
 @pytest.mark.parametrize(
@@ -140,6 +140,8 @@ QUOTA = "tests/contracts/test_quota.py::test_one_more"
             "cluster-api",
         ),
         (f"{QUOTA}[a-new-one]", ["rig"], ["a-new-one"], "a-new-one"),
+        ("tests/contracts/test_quota.py::test_a_new_one[sandbox]", ["rig"], ["sandbox"], ""),
+        ("tests/contracts/test_quota.py::test_a_new_one[kubernetes]", ["rig"], ["kubernetes"], "kubernetes"),
         ("tests/contracts/test_health.py::test_sick[kubernetes]", ["rig"], ["kubernetes"], "kubernetes"),
         ("tests/providers/baremetal/test_csr_api.py::test_it", ["bare_metal_lab"], [], "bare-metal"),
         ("tests/lab/node/test_life.py::test_it", ["lab"], [], "node"),

@@ -15,7 +15,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, StaleVersion
 from gpuaas.jobs import outlook
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.outlook import starts_by
+from gpuaas.jobs.outlook import starts_by, turns_of
 from gpuaas.jobs.selectors import position_of, queued_in
 from gpuaas.jobs.services import job_cancel, job_prioritize, job_rerun, queue_start
 from gpuaas.jobs.services.queue import BEHIND
@@ -187,6 +187,17 @@ def test_so_many_before_it_are_not_gone_through(
     rows = [waits(workspace, f"n-{number}", hours=1) for number in range(4)]
     with django_assert_max_num_queries(14):
         assert [starts_by(row) is not None for row in rows[2:]] == [True, False]
+    assert [turn.starts_by is not None for turn in turns_of(workspace)] == [True, True, True, False]
+
+
+def test_what_has_left_the_queue_and_waits_at_its_site_is_before_it(workspace: Workspace) -> None:
+    words = "couldn't assign flavors to pod set main: insufficient unused quota"
+    row_in(workspace, "admitted", state=JobState.STARTING, holding=True)
+    row_in(workspace, "at-site", state=JobState.STARTING, holding=True, waiting=words)
+    row_in(workspace, "queued")
+    turns = turns_of(workspace)
+    assert [(turn.row.name, turn.position) for turn in turns] == [("at-site", None), ("queued", 1)]
+    assert (turns[0].row.waiting, turns[0].starts_by) == (words, None)
 
 
 JOBS = st.lists(
@@ -208,6 +219,9 @@ def test_where_all_run_to_their_deadlines_each_starts_when_it_was_foretold(
             for number, (gpus, hours, priority) in enumerate(orders)
         ]
         foretold = {row.pk: starts_by(row) for row in rows}
+        turns = turns_of(workspace)
+        assert {turn.row.pk: turn.starts_by for turn in turns} == foretold
+        assert [turn.position for turn in turns] == [position_of(turn.row) for turn in turns]
         started: dict[Any, datetime] = {}
         while len(started) < len(rows):
             queue_start(workspace_id=workspace.pk)

@@ -42,6 +42,7 @@ LISTS = {
     "/p/weather-lm/workspaces/{old}/history/": 4,
     "/p/weather-lm/workspaces/{old}/access/": 2,
     "/p/weather-lm/workspaces/{old}/gpus/": 1,
+    "/p/weather-lm/workspaces/{old}/queue/": 1,
     "/p/weather-lm/clusters/{cluster}/objects/": 1,
     "/p/weather-lm/clusters/{cluster}/access/": 2,
     "/p/weather-lm/clusters/{cluster}/jobs/": 1,
