@@ -87,5 +87,6 @@ def why_not(row: Environment | Job, here: ProjectPlace) -> str:
 def free_in(workspace: Workspace) -> tuple[Free, ...]:
     room = room_of(workspace=workspace)
     amounts = [(pool.gpu_type.name, each) for pool, each in room.pools.items()]
-    amounts += [(LABELS[name], each) for name, each in room.amounts.items()]
+    names = LABELS | {"home_gib": "Storage in GiB"}  # homes are a part of it
+    amounts += [(names[name], each) for name, each in room.amounts.items()]
     return tuple(Free(name, each.taken, each.bought, each.free) for name, each in amounts)

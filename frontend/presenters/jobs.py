@@ -107,6 +107,8 @@ class TaskRow:
 
 def row_of(row: Job) -> Row:
     fields, note = inside.fields_of(row), row.waiting or row.cause
+    if not note and row.state == S.FAILED and row.staging:
+        note = f"its {row.staging}puts could not be moved"
     if row.tasks > 1:
         each = f"{row.tasks:,} tasks, each "
         fields |= {
@@ -255,7 +257,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         *inside.spot_facts(row),
         Fact("Priority", row.get_priority_display().lower()),
         Fact("Attempt", _attempt_of(row)),
-        Fact("Deadline", f"{row.deadline_seconds:,} seconds" if row.deadline_seconds else "none"),
+        Fact("Deadline", formats.duration(row.deadline_seconds) if row.deadline_seconds else "none"),
         Fact("Submitted", formats.when(row.created_at)),
         Fact("Started", formats.when(row.ready_at)),
         Fact("Ended", formats.when(row.finished_at)),

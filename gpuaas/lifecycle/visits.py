@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, QuerySet
 from prometheus_client import Counter
 
 from gpuaas.core import claims, clock, traces
@@ -163,8 +163,11 @@ class Record(Generic[RowT]):
             tally.site = job.row.site.slug
         with transaction.atomic():
             claims.extend(job.row, seconds=CLAIM_SECONDS)
-            row = self._rows.get(pk=job.row.pk)
-            if row.state != job.row.state or (job.operation is not None and not _is_open(job.operation)):
+            rows = (
+                self._rows if job.operation is None else self._rows.annotate(is_open=_is_open(job.operation))
+            )
+            row = rows.get(pk=job.row.pk)
+            if row.state != job.row.state or not getattr(row, "is_open", True):
                 raise Overtaken(f"the {self._kind.noun} was changed at the same time")
             row.due_at = job.row.due_at  # what `release` compares with: a request made since then stays
             yield row
@@ -337,5 +340,5 @@ def refused_by_site(error: GpuaasError) -> dict[str, Any]:
     }
 
 
-def _is_open(operation: OperationRow) -> bool:
-    return type(operation)._default_manager.filter(pk=operation.pk, finished_at__isnull=True).exists()
+def _is_open(operation: OperationRow) -> Exists:
+    return Exists(type(operation)._default_manager.filter(pk=operation.pk, finished_at__isnull=True))

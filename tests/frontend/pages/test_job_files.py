@@ -89,6 +89,7 @@ def test_what_could_not_be_moved_is_moved_again(
     alice_at: Client, as_alice: Actor, stored: Workspace, project: Project
 ) -> None:
     row = later(submitted(as_alice, stored, inputs=[{**MOVES, "url": "s3://missing/a"}]), "failed")
+    assert "its inputs could not be moved" in words(alice_at.get(at("jobs", project)))
     shown = words(alice_at.get(at("job", project, row.pk)))
     assert "It failed" in shown
     assert "It failed:" not in shown, "no word is better than one of ours"

@@ -56,6 +56,7 @@ def test_it_is_submitted_and_its_page_says_how_it_ended(
     assert "No jobs yet" in words(alice_at.get(at("jobs", project)))
     form = words(alice_at.get(at("job_new", project)))
     assert "What is free" in form
+    assert "Storage in GiB" in form
     given = {"command": "sh -c 'exit 3'", "variables": "EPOCHS=3\r\nURL=a=b", "deadline_seconds": "600"}
     answer = alice_at.post(at("job_new", project), order(room, **given, retries=1))
     row = Job.objects.get()
@@ -156,6 +157,8 @@ def test_its_priority_is_changed_while_it_waits(
     for each in ("Number 2 in the queue", "It starts by", "at the latest"):
         assert each in words(answer)
     assert ("Priority", "low") in [(fact.term, fact.value) for fact in answer.context["page"].facts]
+    facts = alice_at.get(at("job", project, first.pk)).context["page"].facts
+    assert ("Deadline", "1 min") in [(fact.term, fact.value) for fact in facts]
     answer = alice_at.post(at("job_prioritize", project, second.pk), {"priority": "high"}, follow=True)
     assert "The priority of second is high." in words(answer)
     assert "Number 1 in the queue" in words(alice_at.get(at("job", project, second.pk)))
