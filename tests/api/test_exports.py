@@ -97,6 +97,7 @@ def test_a_download_that_nobody_reads_leaves_its_place() -> None:
         gc.collect()
 
 
+@pytest.mark.django_db  # an answer that is closed looks at the connection, where the tests before have opened one
 def test_a_file_that_is_sent_whole_holds_a_place_until_it_is_closed() -> None:
     """It is not read where there is none, and one that cannot be read holds none."""
     request = RequestFactory().get("/")
