@@ -34,7 +34,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
 NOT_NOW = "It cannot be {verb} while it is {word}."
-DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "files", "clone", "delete", "log")
+DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "files", "clone", "delete", "log", "gpus")
 
 
 @dataclass(frozen=True)

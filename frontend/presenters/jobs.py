@@ -28,7 +28,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 from tenants.roles import Permission
 
 S = JobState
-DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
+DEEDS = ("file", "gpus", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,

@@ -136,6 +136,8 @@ NEEDS: Mapping[str, Need] = {
     "usage_totals": SEE,
     "project_gpu_metrics": SEE,
     "workspace_gpu_metrics": SEE,
+    "environment_gpu_metrics": SEE,
+    "job_gpu_metrics": SEE,
     # -- workspaces and machines
     "workspace_list": SEE,
     "workspace_request": RUN,

@@ -14,6 +14,8 @@ UNPAGED = {
     "project",
     "workspace",
     "workspace-gpu-metrics",
+    "environment-gpu-metrics",
+    "job-gpu-metrics",
     "project-gpu-metrics",
     "workspace-robot",
     "workspace-member",

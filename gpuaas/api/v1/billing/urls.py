@@ -38,6 +38,12 @@ money_urls = [
             gpus.WorkspaceGpuMetricsView,
             "workspace-gpu-metrics",
         ),
+        (
+            f"{PROJECT}/environments/<uuid:environment>/gpu-metrics",
+            gpus.EnvironmentGpuMetricsView,
+            "environment-gpu-metrics",
+        ),
+        (f"{PROJECT}/jobs/<uuid:job>/gpu-metrics", gpus.JobGpuMetricsView, "job-gpu-metrics"),
     ),
     *tagged(
         "billing",
