@@ -16,6 +16,8 @@ UNPAGED = {
     "workspace-gpu-metrics",
     "environment-gpu-metrics",
     "job-gpu-metrics",
+    "environment-cost",
+    "job-cost",
     "project-gpu-metrics",
     "workspace-robot",
     "workspace-member",

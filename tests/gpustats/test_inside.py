@@ -8,21 +8,26 @@ import pytest
 from django.test import override_settings
 from pytest_django.fixtures import DjangoAssertNumQueries
 
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.services import rounds_fill, site_health
 from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.environments.models import Environment
-from gpuaas.gpustats import selectors
+from gpuaas.gpustats import selectors, services
 from gpuaas.gpustats.selectors import environment_figures, job_figures
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.states import JobState
+from gpuaas.providers.kubernetes import dcgm
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tests.environments.stage import ready, workspace_ready
 from tests.environments.stage import row_in as environment_in
 from tests.gpustats.stage import MINUTE, keep, keep_all, reading
 from tests.jobs.stage import row_in as job_in
+from tests.jobs.stage import running
 from tests.metering.stage import utc, workspace_make
+from tests.providers.kubernetes.test_dcgm import sample
 
 AT = utc("2026-11-20 10:00")
 
@@ -73,6 +78,34 @@ def test_all_attempts_and_tasks_of_a_job(workspace: Workspace, as_bob: Actor) ->
     ]
     pods_seen(workspace, *own, *others)
     assert pods_of_job(as_bob, job) == own
+
+
+@pytest.mark.parametrize("renamed", ["", "exported_"])
+def test_as_the_exporter_tells_it_or_a_prometheus_between(
+    workspace: Workspace, as_bob: Actor, renamed: str
+) -> None:
+    """Which gives the exporter's own pod the plain labels."""
+    job, labels = job_at(workspace), {"namespace": "monitoring", "pod": "dcgm-exporter-x7k2p"}
+    own = {f"{renamed}namespace": workspace.external_name, f"{renamed}pod": f"{job.external_name}-x7k2p"}
+    page = sample("DCGM_FI_DEV_GPU_UTIL", 87, **{**labels, **own})
+    keep(workspace.site, AT, *dcgm.page_read("h100-01", page).readings)
+    (device,) = job_figures(actor=as_bob, job=job, now=AT).devices
+    assert (device.pod, device.mean) == (f"{job.external_name}-x7k2p", 87)
+
+
+def test_what_a_simulated_site_tells_of_them(as_alice: Actor, project: Project, site: Site) -> None:
+    """The whole way: both run there, its exporter is asked, and each shows its own GPUs."""
+    room = workspace_ready(as_alice, project, site)
+    job, lab = running(as_alice, room, gpus=2), ready(as_alice, room)
+    rounds_fill()
+    for _ in range(2):
+        assert site_health(site.pk)
+        assert services.readings_keep(site.pk)
+    of_job = job_figures(actor=as_alice, job=job).devices
+    of_lab = environment_figures(actor=as_alice, environment=lab).devices
+    assert [each.pod for each in of_job] == [f"{job.external_name}-1"] * 2
+    assert [each.pod for each in of_lab] == [lab.external_name]
+    assert not {(each.node, each.device) for each in of_job} & {(each.node, each.device) for each in of_lab}
 
 
 def test_neither_of_two_jobs_has_pods_of_the_other(workspace: Workspace, as_bob: Actor) -> None:
@@ -168,12 +201,17 @@ def test_why_there_is_nothing(workspace: Workspace, as_bob: Actor) -> None:
         return found.why
 
     assert why(job_at(workspace, gpus=0, pool=None)) == "It asks for no GPUs."
-    queued = {"state": JobState.QUEUED, "holding": False, "ready_at": None}
+    queued: dict[str, Any] = {"state": JobState.QUEUED, "holding": False, "ready_at": None}
     assert why(job_at(workspace, **queued)) == "It has not run yet."
     assert "reported nothing" in why(job_at(workspace))
-    over = {"state": JobState.FAILED, "outcome": "failed", "holding": False, "finished_at": now - 5 * MINUTE}
+    over: dict[str, Any] = {
+        "state": JobState.FAILED,
+        "outcome": "failed",
+        "holding": False,
+        "finished_at": now - 5 * MINUTE,
+    }
     assert "about once a minute" in why(job_at(workspace, **over))
-    gone = {**over, "finished_at": now - timedelta(days=4)}
+    gone: dict[str, Any] = {**over, "finished_at": now - timedelta(days=4)}
     assert why(job_at(workspace, **gone)) == "What GPUs did is kept for 3 days, and it ended before that."
     keep(site, now, reading())
     assert "about once a minute" in why(job_at(workspace))

@@ -5,6 +5,7 @@ from gpuaas.api.v1.billing import (
     breakdown,
     budgets,
     exports,
+    inside,
     intervals,
     invoices,
     payments,
@@ -48,6 +49,8 @@ money_urls = [
     *tagged(
         "billing",
         (f"{PROJECT}/costs", views.ProjectCostsView, "project-costs"),
+        (f"{PROJECT}/environments/<uuid:environment>/cost", inside.EnvironmentCostView, "environment-cost"),
+        (f"{PROJECT}/jobs/<uuid:job>/cost", inside.JobCostView, "job-cost"),
         (f"{PROJECT}/costs/breakdown", breakdown.ProjectBreakdownView, "project-costs-by"),
         (f"{PROJECT}/costs/intervals", intervals.ProjectIntervalsView, "project-cost-intervals"),
         (f"{PROJECT}/costs/intervals.csv", intervals.ProjectIntervalsCsvView, "project-cost-intervals-csv"),
