@@ -121,7 +121,7 @@ def rated_sql(
     tariff: read before, of these projects (and others) over the slots (and more).
     """
     parameters: dict[str, Any] = {
-        **_time(slots, now),
+        **time_parameters(slots, now),
         "observed": OBSERVED,
         "projects_asked": None if projects is None else list(projects),
         "by_holder": by_holder,
@@ -130,7 +130,9 @@ def rated_sql(
     tariff = tariff or tariff_read(**asked, projects=projects, draft_id=draft_id)
     live, final = slots.parted(tariff.final_month)
     if final.spans:
-        parameters |= _time(live, now, around=slots) | divisors() | invoiced_of(final.months, final.spans)
+        parameters |= (
+            time_parameters(live, now, around=slots) | divisors() | invoiced_of(final.months, final.spans)
+        )
     parameters["holders"] = None if tariff.is_tiered or holders is None else list(holders)
     head = _head(live, tariff, parameters, _idle(tariff, parameters), stored=stored)
     sql = [sql_of("portal_tariff", "portal_slots"), *head, *_tail(tariff, final)]
@@ -164,8 +166,13 @@ def _tail(tariff: Tariff, final: Slots) -> Iterator[str]:
 
 
 def _usage(tariff: Tariff, idle: str) -> list[str]:
-    sessions = sql_text("portal_sessions" if tariff.most_added else "portal_usage")
+    sessions = usage_sql(tariff)
     return [sessions, idle, sql_text("portal_reserved")] if idle else [sessions, sql_text("portal_metered")]
+
+
+def usage_sql(tariff: Tariff) -> str:
+    """Up to the CTE `metered`."""
+    return sql_text("portal_sessions" if tariff.most_added else "portal_usage")
 
 
 def kept_sql(idle: str, *, by_holder: bool) -> list[str]:
@@ -284,7 +291,7 @@ def idle_at(*, at: datetime, projects: Sequence[uuid.UUID] | None) -> list[IdleR
     ]
 
 
-def _time(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str, Any]:
+def time_parameters(slots: Slots, now: datetime, around: Slots | None = None) -> dict[str, Any]:
     spans = slots.spans or (around or slots).spans
     months = {month: month_span(month).starts_at for month in slots.months}
     return {

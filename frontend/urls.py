@@ -114,11 +114,13 @@ environment_patterns: list[URLPattern] = [
     path("clone/", environments.clone, name="environment_clone"),
     path("delete/", environments.delete, name="environment_delete"),
     path("log/", environments.log, name="environment_log"),
+    path("gpus/", environments.gpus, name="environment_gpus"),
 ]
 
 job_patterns: list[URLPattern] = [
     path("", jobs.show, name="job"),
     path("job.yaml", jobs.file, name="job_file"),
+    path("gpus/", jobs.gpus, name="job_gpus"),
     path("cancel/", jobs.cancel, name="job_cancel"),
     path("rerun/", jobs.rerun, name="job_rerun"),
     path("retry/", jobs.retry, name="job_retry"),

@@ -34,7 +34,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 
 S = EnvironmentState
 NOT_NOW = "It cannot be {verb} while it is {word}."
-DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "files", "clone", "delete", "log")
+DEEDS = ("start", "stop", "restart", "keep", "idle", "access", "files", "clone", "delete", "log", "gpus")
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def page_of(row: Environment, here: ProjectPlace) -> Page:
         address=address if opens else "",
         ssh=ssh,
         files=opens and (row.access != Access.PRIVATE or here.actor.owns(row.created_by_id)),
-        facts=_facts(row),
+        facts=(*_facts(row), *inside.cost_facts(row, here)),
         conditions=held.conditions_of(row),
         log=EnvironmentLog.objects.filter(environment=row).first() if may.read else None,
         start_word="Try again" if row.state == S.FAILED else "Start",

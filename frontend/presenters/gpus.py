@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
+from datetime import datetime, timedelta, tzinfo
 
 from frontend import formats
 from frontend.charts import Chart, Series
 from gpuaas.core.looks import Tone
 from gpuaas.gpustats.models import GpuSample
-from gpuaas.gpustats.selectors import DeviceDay, Figures, Slot, TypeMonth
+from gpuaas.gpustats.selectors import DAY, DeviceDay, Figures, TypeMonth
+
+IN_A_DAY = "Use of the GPUs in the last 24 hours"
+STEPS = {15: "quarter of an hour", 60: "hour", 1440: "day"}
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ class MonthRow:
     energy: float
 
 
-def card_of(figures: Figures, *, zone: tzinfo) -> GpuCard:
+def card_of(figures: Figures, *, zone: tzinfo, title: str = IN_A_DAY) -> GpuCard:
     return GpuCard(
-        chart=_chart(figures.slots, zone) if figures.slots else None,
+        chart=_chart(figures, zone, title) if figures.slots else None,
         why=figures.why,
         advice=figures.advice,
     )
@@ -110,14 +113,23 @@ def _memory_words(now: GpuSample | None) -> str:
     return f"{used:,.1f} of {used + now.memory_free_mib / 1024:,.0f} GiB"
 
 
-def _chart(slots: Sequence[Slot], zone: tzinfo) -> Chart:
+def _chart(figures: Figures, zone: tzinfo, title: str) -> Chart:
+    slots, step = figures.slots, figures.step
+
     def rounded(value: float | None) -> float | None:
         return None if value is None else round(value, 1)
 
+    def label(at: datetime) -> str:
+        local = formats.zoned(at, zone)
+        return f"{local:%H:%M}" if len(slots) * step <= DAY else f"{local.day} {local:%b %H:%M}"
+
+    note = f"Means of each {_step_words(step)} over the devices that pods had. Where the line is missing, nothing was seen."
+    if figures.kept_since is not None:
+        note += f" Before {formats.when(figures.kept_since, zone)} nothing is kept any more."
     return Chart(
         id="gpu-day",
-        title="Use of the GPUs in the last 24 hours",
-        labels=tuple(f"{formats.zoned(slot.starts_at, zone):%H:%M}" for slot in slots),
+        title=title,
+        labels=tuple(label(slot.starts_at) for slot in slots),
         series=(
             Series("utilization", tuple(rounded(slot.utilization) for slot in slots)),
             Series("memory", tuple(rounded(slot.memory) for slot in slots)),
@@ -125,5 +137,14 @@ def _chart(slots: Sequence[Slot], zone: tzinfo) -> Chart:
         kind="line",
         unit="%",
         label_head="From",
-        note="Means of each quarter of an hour over the devices that pods had. Where the line is missing, nothing was seen.",
+        note=note,
     )
+
+
+def _step_words(step: timedelta) -> str:
+    minutes = step // timedelta(minutes=1)
+    if minutes in STEPS:
+        return STEPS[minutes]
+    if minutes > 60:
+        return f"{minutes // 60} hours"
+    return "minute" if minutes == 1 else f"{minutes} minutes"

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from billing.selectors.inside import inside_cost
+from frontend import formats
 from frontend.components import Fact
 from frontend.place import ProjectPlace
 from frontend.presenters import held
@@ -54,6 +56,26 @@ def gpus_of(row: Environment | Job) -> str:
 def spot_facts(row: Environment | Job) -> tuple[Fact, ...]:
     seconds = row.workspace.notice_seconds
     return (Fact("Spot", notice_words(seconds).removeprefix("Spot: ")),) if seconds else ()
+
+
+def cost_facts(row: Environment | Job, here: ProjectPlace) -> tuple[Fact, ...]:
+    """For those who may see costs. None of what never had a GPU, and nothing of it is charged by itself."""
+    if not here.can(Permission.BILLING_VIEW):
+        return ()
+    found = inside_cost(actor=here.actor, row=row, now=here.now)
+    if not (row.has_gpus or found.charged):
+        return ()
+    spent, share = (formats.money(each, found.currency) for each in (found.charged, found.included))
+    limits = "" if found.complete else "; a part of it has no price"
+    if found.counted_since is not None:
+        limits += f"; counted since {formats.when(found.counted_since)}"
+    if row.workspace.is_spot or found.charged:
+        facts = [Fact("Cost so far", f"{spent}, charged by itself{limits}")]
+        if not found.included:
+            return tuple(facts)
+        return (*facts, Fact("Share so far", f"{share}, included in what {row.workspace.name} is charged"))
+    words = f"{share}, its share of what {row.workspace.name} is charged: not charged again{limits}"
+    return (Fact("Cost so far", words),)
 
 
 def fields_of(row: Environment | Job) -> dict[str, Any]:

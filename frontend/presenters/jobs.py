@@ -28,7 +28,7 @@ from gpuaas.workspaces.states import ALLOWED as WORKSPACE_ALLOWED
 from tenants.roles import Permission
 
 S = JobState
-DEEDS = ("file", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
+DEEDS = ("file", "gpus", "template_of", "cancel", "rerun", "retry", "delete", "follow", "prioritize")
 TASK_TONES = {
     TaskState.FAILED: Tone.BAD,
     TaskState.RUNNING: Tone.BUSY,
@@ -130,7 +130,7 @@ def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
         moving=row.state not in ENDED | {S.DELETED},
         may=may,
         notice=_notice(row),
-        facts=_facts(row),
+        facts=(*_facts(row), *inside.cost_facts(row, here)),
         conditions=held.conditions_of(row),
         log=log,
         no_log=_no_log(row, chosen),

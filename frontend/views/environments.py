@@ -23,6 +23,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, place_of, project_page, row_doors
 from frontend.presenters import environments as shown
 from frontend.presenters import held
+from frontend.views.gpus import gpus_page
 from frontend.views.inside import awake, first, form_shown, rooms_for
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
@@ -46,6 +47,7 @@ from gpuaas.environments.selectors import (
 from gpuaas.environments.services.access import is_guest, open_require
 from gpuaas.environments.spec import ENVIRONMENTS
 from gpuaas.environments.states import LIVE, ON_ITS_WAY, EnvironmentState
+from gpuaas.gpustats.selectors import environment_figures
 from tenants.roles import Permission
 
 ACCESS = Permission.WORKSPACE_ACCESS
@@ -183,6 +185,14 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **forms: A
 
 
 show = environment_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+@environment_page(Permission.WORKSPACE_VIEW)
+def gpus(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
+    """What its GPUs do; its page fetches a part of it."""
+    figures = environment_figures(actor=here.actor, environment=row, now=here.now)
+    way = trail(here, Crumb(row.name, held.url_of(row)), Crumb("GPUs"))
+    return gpus_page(request, row.name, figures, here.zone, way)
 
 
 def definition_of(row: Environment) -> Definition:

@@ -25,10 +25,12 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import held
 from frontend.presenters import jobs as shown
+from frontend.views.gpus import gpus_page
 from frontend.views.inside import Rooms, awake, first, form_shown, rooms_for
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.core.plain_yaml import plain_yaml
+from gpuaas.gpustats.selectors import job_figures
 from gpuaas.jobs import services
 from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job, JobTemplate
@@ -269,6 +271,16 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBas
 
 
 show = job_page(Permission.WORKSPACE_VIEW)(_draw)
+
+
+@job_page(Permission.WORKSPACE_VIEW)
+def gpus(request: HttpRequest, here: ProjectPlace, row: Job) -> HttpResponseBase:
+    """What its GPUs do, or did; its page fetches a part of it."""
+    figures = job_figures(actor=here.actor, job=row, now=here.now)
+    way = trail(here, Crumb(row.name, held.url_of(row)), Crumb("GPUs"))
+    return gpus_page(
+        request, row.name, figures, here.zone, way, title="Use of its GPUs while it ran", mean="Mean"
+    )
 
 
 @job_page(Permission.WORKSPACE_VIEW)

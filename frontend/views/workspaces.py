@@ -27,8 +27,7 @@ from frontend.lists import (
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import detail, held, money, workspaces
-from frontend.presenters.gpus import card_of
-from frontend.views.gpus import devices_of
+from frontend.views.gpus import gpus_page
 from frontend.views.usage import crumbs
 from gpuaas.core.errors import NotFound
 from gpuaas.gpustats.selectors import workspace_figures
@@ -187,10 +186,4 @@ show = workspace_page(Permission.WORKSPACE_VIEW)(draw)
 def gpus(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponseBase:
     """What the GPUs do; the workspace's page fetches a part of it every minute."""
     figures = workspace_figures(actor=here.actor, workspace=row, now=here.now)
-    context = {
-        "workspace": row,
-        "gpus": card_of(figures, zone=here.zone),
-        "on_page": "HX-Request" not in request.headers,
-        "crumbs": trail(here, row, Crumb("GPUs")),
-    }
-    return list_page(request, "workspaces/gpus.html", devices_of(request, figures), context)
+    return gpus_page(request, row.name, figures, here.zone, trail(here, row, Crumb("GPUs")))

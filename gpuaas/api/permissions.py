@@ -136,6 +136,8 @@ NEEDS: Mapping[str, Need] = {
     "usage_totals": SEE,
     "project_gpu_metrics": SEE,
     "workspace_gpu_metrics": SEE,
+    "environment_gpu_metrics": SEE,
+    "job_gpu_metrics": SEE,
     # -- workspaces and machines
     "workspace_list": SEE,
     "workspace_request": RUN,
@@ -162,6 +164,8 @@ NEEDS: Mapping[str, Need] = {
     "workspace_member_set": TEAM,
     "workspace_member_remove": TEAM,
     "workspace_operations": SEE,
+    "environment_cost": project(P.WORKSPACE_VIEW, P.BILLING_VIEW),
+    "job_cost": project(P.WORKSPACE_VIEW, P.BILLING_VIEW),
     "workspace_quote": project(P.WORKSPACE_VIEW, P.BILLING_VIEW),
     "workspace_resume": RUN,
     "workspace_retry": RUN,

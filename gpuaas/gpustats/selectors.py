@@ -3,11 +3,12 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import Avg, Count, DateTimeField, F, Func, Max, Q, QuerySet, Sum, Value
 from django.db.models.functions import Concat
@@ -21,6 +22,7 @@ from gpuaas.environments.use import GpuUse
 from gpuaas.gpustats.advice import BUSY_PERCENT, advice_of
 from gpuaas.gpustats.models import GpuHour, GpuSample
 from gpuaas.gpustats.months import kept_of, seconds_of
+from gpuaas.jobs.models import OVER, Job
 from gpuaas.metering.selectors import usage_by_project
 from gpuaas.providers.base import MetricsCapability
 from gpuaas.workspaces.models import Workspace
@@ -39,19 +41,26 @@ SILENT = (
     "{site} has reported nothing about its GPUs for more than 5 minutes. It has no DCGM exporter that answers, "
     "or is out of reach."
 )
-NOTHING = "No pod of this workspace had a GPU in the last 24 hours."
+NOTHING = "No pod of this {what} had a GPU in the last 24 hours."
+NO_GPUS = "It asks for no GPUs."
+NOT_YET = "It has not run yet."
+TOO_SHORT = "None of its pods was seen with a GPU: the portal looks about once a minute."
+QUARTER = timedelta(minutes=15)
+STEPS = [timedelta(minutes=each) for each in (1, 2, 5, 10, 15, 30, 60, 120, 240, 480, 720, 1440)]
+SLOTS = 96  # of a chart at most, where a step allows it
+BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class _Slot(Func):
-    """The quarter of an hour that a time is in."""
+    """The start of the step that a time is in."""
 
-    template = "date_bin('15 minutes', %(expressions)s, TIMESTAMPTZ '2000-01-01 00:00:00+00')"
+    template = "date_bin(%(expressions)s, TIMESTAMPTZ '2000-01-01 00:00:00+00')"
     output_field = DateTimeField()
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A quarter of an hour; utilization and memory in percent, None where nothing was seen of it."""
+    """A step of a chart; utilization and memory in percent, None where nothing was seen of it."""
 
     starts_at: datetime
     utilization: float | None = None
@@ -60,8 +69,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class DeviceDay:
-    """A device and the pod that had it in the last 24 hours. now: its last sample, None if that is not of now; mean: its
-    utilization as long as the pod was seen to have it."""
+    """A device and the pod that had it in the last 24 hours, of a job while it ran. now: its last sample, None if that is not of
+    now; mean: its utilization as long as the pod was seen to have it."""
 
     node: str
     device: str
@@ -80,12 +89,15 @@ class DeviceDay:
 
 @dataclass(frozen=True)
 class Figures:
-    """why: why there is nothing, in a sentence; "" where there is something. advice: "" where there is none."""
+    """why: why there is nothing, in a sentence; "" where there is something. advice: "" where there is none. step: the length of
+    each slot. kept_since: what was before is not kept any more; None where nothing is missing for that."""
 
     devices: Sequence[DeviceDay]
     slots: Sequence[Slot]
     why: str
     advice: str = ""
+    step: timedelta = QUARTER
+    kept_since: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -114,8 +126,45 @@ def workspace_figures(*, actor: Actor, workspace: Workspace, now: datetime | Non
     rows = GpuSample.objects.filter(workspace=workspace, at__gt=at - DAY, at__lte=at)
     devices = _devices(rows, at)
     if not devices:
-        return Figures((), (), _why(workspace.site, at) or NOTHING)
-    return Figures(devices, _slots(rows, at), "", _advice(workspace, at))
+        return Figures((), (), _why(workspace.site, at) or NOTHING.format(what="workspace"))
+    return Figures(devices, _day(rows, at), "", _advice(workspace, at))
+
+
+def environment_figures(*, actor: Actor, environment: Environment, now: datetime | None = None) -> Figures:
+    """Of its main pod and its workers alone. NotFound for outsiders; as many queries at any size."""
+    row = environment
+    workspace_require(actor=actor, workspace=row.workspace, permission=Permission.WORKSPACE_VIEW)
+    at = now or clock.now()
+    rows = GpuSample.objects.filter(workspace=row.workspace_id, pod__in=row.pods, at__gt=at - DAY, at__lte=at)
+    devices = _devices(rows, at)
+    if devices:
+        return Figures(devices, _day(rows, at), "")
+    if not row.has_gpus:
+        return Figures((), (), NO_GPUS)
+    return Figures((), (), _why(row.site, at) or NOTHING.format(what="environment"))
+
+
+def job_figures(*, actor: Actor, job: Job, now: datetime | None = None) -> Figures:
+    """Of the pods of all its attempts and tasks, from its start to its end or until now. NotFound for outsiders; as many queries at
+    any size."""
+    workspace_require(actor=actor, workspace=job.workspace, permission=Permission.WORKSPACE_VIEW)
+    at = now or clock.now()
+    kept_since = at - timedelta(days=settings.GPU_SAMPLES_DAYS)
+    begins, ended_at = job.ready_at or job.created_at, job.finished_at or job.deleted_at or at
+    rows = GpuSample.objects.filter(
+        workspace=job.workspace_id,
+        pod__startswith=f"{job.external_name}-",
+        pod__regex=job.pods_named,
+        at__gte=max(job.created_at, kept_since),
+        at__lte=at,
+    )
+    devices = _devices(rows, at)
+    if not devices:
+        return Figures((), (), _why_of_job(job, at, gone=ended_at <= kept_since))
+    first, last = max(begins, kept_since), max(each.seen_at for each in devices) if job.outcome else at
+    step = next((each for each in STEPS if (last - first) / each < SLOTS - 1), STEPS[-1])
+    cut = kept_since if begins < kept_since else None
+    return Figures(devices, _slots(rows, first, last, step), "", step=step, kept_since=cut)
 
 
 def node_figures(*, actor: Actor, site: Site, node: str, now: datetime | None = None) -> Figures:
@@ -216,18 +265,22 @@ def _key(row: GpuSample) -> tuple[str, str, str, str]:
     return (row.device, row.instance, row.namespace, row.pod)
 
 
-def _slots(rows: QuerySet[GpuSample], at: datetime) -> list[Slot]:
-    """All quarters of the 24 hours, also those of which nothing was seen."""
+def _day(rows: QuerySet[GpuSample], at: datetime) -> list[Slot]:
+    """The last 24 hours."""
+    return _slots(rows, at - DAY + QUARTER, at, QUARTER)
+
+
+def _slots(rows: QuerySet[GpuSample], first: datetime, last: datetime, step: timedelta) -> list[Slot]:
+    """All steps from that of `first` to that of `last`, also those of which nothing was seen."""
     both = Q(memory_used_mib__isnull=False, memory_free_mib__isnull=False)
-    told = rows.order_by().values(slot=_Slot(F("at"))).annotate(
+    told = rows.order_by().values(slot=_Slot(Value(step), F("at"))).annotate(
         mean=Avg("utilization"),
         used=Sum("memory_used_mib", filter=both),
         free=Sum("memory_free_mib", filter=both),
     )  # fmt: skip
     found: dict[datetime, dict[str, Any]] = {row["slot"]: dict(row) for row in told}
-    last = at.replace(minute=at.minute // 15 * 15, second=0, microsecond=0)
-    starts = [last - timedelta(minutes=15 * back) for back in reversed(range(96))]
-    return [_slot(start, found.get(start)) for start in starts]
+    numbers = range((first - BEGIN) // step, (last - BEGIN) // step + 1)
+    return [_slot(start, found.get(start)) for start in (BEGIN + number * step for number in numbers)]
 
 
 def _slot(start: datetime, row: dict[str, Any] | None) -> Slot:
@@ -244,6 +297,17 @@ def _why(site: Site, at: datetime) -> str:
     if not SiteReadings.objects.filter(site=site, at__gt=at - FRESH).exists():
         return SILENT.format(site=site.slug)
     return ""
+
+
+def _why_of_job(job: Job, at: datetime, *, gone: bool) -> str:
+    """gone: it ended before what is kept."""
+    if not job.has_gpus:
+        return NO_GPUS
+    if gone:
+        return f"What GPUs did is kept for {settings.GPU_SAMPLES_DAYS} days, and it ended before that."
+    if job.ready_at is None and not job.holding:
+        return NOT_YET
+    return (_why(job.site, at) if job.state not in OVER else "") or TOO_SHORT
 
 
 def _advice(workspace: Workspace, at: datetime) -> str:

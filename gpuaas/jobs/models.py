@@ -1,5 +1,7 @@
 """Jobs, their operations and their logs; and credentials for their files."""
 
+import re
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Coalesce
@@ -112,6 +114,12 @@ class Job(Inside):
     def unmoved(self) -> bool:
         """Whether it has run, and its outputs are still to be moved."""
         return bool(self.outputs) and not self.moved.get(Way.OUT, {}).get("done")
+
+    @property
+    def pods_named(self) -> str:
+        """A pattern of the whole names of its pods at any site, by attempt and task. Those of its movers, which begin as they do, do not
+        fit it."""
+        return rf"^{re.escape(self.external_name)}-([0-9]+-)?[a-z0-9]{{1,5}}$"
 
     @property
     def takes(self) -> dict[str, int]:

@@ -24,20 +24,26 @@ def final_until() -> datetime | None:
     return FinalMonth.objects.order_by("-month").values_list("ends_at", flat=True).first()
 
 
+def archived_until(starts_at: datetime) -> datetime | None:
+    """The end of the months of which intervals that were there at `starts_at` may be archived; None: none is. Of young ones no query."""
+    if starts_at > clock.now() - YOUNG:
+        return None
+    last = FinalMonth.objects.filter(archived_at__isnull=False, ends_at__gt=starts_at).last()
+    return last.ends_at if last is not None else None
+
+
 def intervals_require(*, starts_at: datetime) -> None:
     """Raises Conflict, with the names of files, if intervals that were there at `starts_at` may be archived."""
-    if starts_at > clock.now() - YOUNG:
-        return
-    last = FinalMonth.objects.filter(archived_at__isnull=False, ends_at__gt=starts_at).last()
-    if last is None:
+    ends_at = archived_until(starts_at)
+    if ends_at is None:
         return
     files = UsageFile.objects.filter(month__ends_at__gt=starts_at).values_list("name", flat=True)
     names = list(files[: NAMED + 1])
     shown = ", ".join(names[:NAMED]) + (" and later ones" if len(names) > NAMED else "")
     raise Conflict(
-        f"Single intervals that ended by {last.ends_at:%Y-%m-%d %H:%M} UTC are archived and not in the portal any "
+        f"Single intervals that ended by {ends_at:%Y-%m-%d %H:%M} UTC are archived and not in the portal any "
         f"more; costs and invoices are. Ask the operators for the files {shown}, or choose a later time.",
-        detail={"archived_until": last.ends_at.isoformat(), "files": names[:NAMED]},
+        detail={"archived_until": ends_at.isoformat(), "files": names[:NAMED]},
     )
 
 

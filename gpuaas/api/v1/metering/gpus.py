@@ -1,4 +1,5 @@
-"""What GPUs did: of a workspace in the last 24 hours, of a project in a month beside what was held."""
+"""What GPUs did: of a workspace or an environment in the last 24 hours, of a job while it ran, of a project in a month beside what
+was held."""
 
 import uuid
 
@@ -9,10 +10,18 @@ from rest_framework.response import Response
 from billing.months import month_of, month_parse, month_span
 from gpuaas.api.fields import Input, Month, Output, Text
 from gpuaas.api.schema import operation
+from gpuaas.api.v1.environments.views import EnvironmentView
+from gpuaas.api.v1.jobs.views import JobView
 from gpuaas.api.v1.workspaces.views import WorkspaceView
 from gpuaas.api.views import ProjectView
 from gpuaas.core import clock
-from gpuaas.gpustats.selectors import month_figures, workspace_figures
+from gpuaas.gpustats.selectors import (
+    Figures,
+    environment_figures,
+    job_figures,
+    month_figures,
+    workspace_figures,
+)
 from tenants.roles import Permission
 
 
@@ -49,13 +58,28 @@ class SlotOutput(Output):
     memory = serializers.FloatField(allow_null=True, help_text="Percent.")
 
 
-class WorkspaceGpuMetricsOutput(Output):
+class EnvironmentGpuMetricsOutput(Output):
     why = serializers.CharField(allow_blank=True, help_text="Why there is nothing.")
+    devices = DeviceDayOutput(many=True, help_text="At most 500, the last seen first.")
+    slots = SlotOutput(many=True, help_text="The last 24 hours by quarters of an hour.")
+
+
+class JobGpuMetricsOutput(EnvironmentGpuMetricsOutput):
+    slots = SlotOutput(many=True, help_text="From its start to its end or until now, by equal steps.")
+    step_seconds = serializers.SerializerMethodField(help_text="The length of a slot.")
+    kept_since = serializers.DateTimeField(
+        allow_null=True,
+        help_text="It began before that, which is not kept any more; null: nothing is missing for that.",
+    )
+
+    def get_step_seconds(self, found: Figures) -> int:
+        return int(found.step.total_seconds())
+
+
+class WorkspaceGpuMetricsOutput(EnvironmentGpuMetricsOutput):
     advice = serializers.CharField(
         allow_blank=True, help_text="Only where at least 80% of the time was seen."
     )
-    devices = DeviceDayOutput(many=True, help_text="At most 500, the last seen first.")
-    slots = SlotOutput(many=True, help_text="The last 24 hours by quarters of an hour.")
 
 
 class GpuMonthQuery(Input):
@@ -89,6 +113,27 @@ class WorkspaceGpuMetricsView(WorkspaceView):
         return Response(
             WorkspaceGpuMetricsOutput(workspace_figures(actor=self.actor, workspace=self.held())).data
         )
+
+
+class EnvironmentGpuMetricsView(EnvironmentView):
+    @operation(
+        "environment_gpu_metrics",
+        "Get what the GPUs of an environment do",
+        answer=EnvironmentGpuMetricsOutput,
+    )
+    def get(self, request: Request, project: str, environment: uuid.UUID) -> Response:
+        """Returns utilization, memory, power, temperature, energy and the last XID of its main pod and its workers, now and in the last
+        24 hours."""
+        found = environment_figures(actor=self.actor, environment=self.held())
+        return Response(EnvironmentGpuMetricsOutput(found).data)
+
+
+class JobGpuMetricsView(JobView):
+    @operation("job_gpu_metrics", "Get what the GPUs of a job do", answer=JobGpuMetricsOutput)
+    def get(self, request: Request, project: str, job: uuid.UUID) -> Response:
+        """Returns utilization, memory, power, temperature, energy and the last XID by pod and device, of all its attempts and tasks, as
+        long as that is kept."""
+        return Response(JobGpuMetricsOutput(job_figures(actor=self.actor, job=self.held())).data)
 
 
 class ProjectGpuMetricsView(ProjectView):
