@@ -68,10 +68,16 @@ function sendTyped(event: KeyboardEvent): void {
   input.form.requestSubmit(button);
 }
 
-/** What was typed before this script ran is answered as if it were typed now. */
+/**
+ * What was typed before this script ran, or before htmx knew what it has just put in its place, is answered as if it were typed
+ * now.
+ */
 function catchUp(event: Event): void {
-  if (event.target !== document.body) return;
-  for (const input of all<HTMLInputElement>("form[hx-trigger] input, form:has([data-why]) input")) {
+  if (!(event.target instanceof HTMLElement)) return;
+  for (const input of all<HTMLInputElement>(
+    "form[hx-trigger] input, form:has([data-why]) input",
+    event.target,
+  )) {
     if (!input.matches("[type=text], [type=search], :not([type])") || input.value === input.defaultValue)
       continue;
     for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }));

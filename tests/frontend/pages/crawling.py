@@ -17,7 +17,7 @@ TENANTS = ("/p/", "/o/", "/account/", "/accounts/")
 WIDTHS = (390, 768, 1280, 1920)
 AXE_WIDTHS = (390, 1280)  # the second is what the rest is done at
 HEIGHT = 900
-FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=|/download/$")
+FILES = re.compile(r"\.(csv|pdf|yaml)($|\?)|[?&](\w+-)?(csv|format)=|/download/($|\?)")
 # other rooms, and the way out
 ELSEWHERE = ("/api/", "/static/", "/accounts/login/", "/accounts/logout/", "/healthz")
 ROW = re.compile(r"-?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|-?\d+$")

@@ -1,4 +1,4 @@
-"""Besides a project in use: what operators have, one of each."""
+"""Besides a project in use: an environment with files, and what operators have, one of each."""
 
 from datetime import timedelta
 
@@ -11,6 +11,7 @@ from billing.services.payments import payment_record
 from gpuaas.catalog.models import Flavor, GpuPool, Node, Site
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
+from gpuaas.environments.models import Environment
 from gpuaas.workspaces.machines.models import Machine
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
@@ -26,6 +27,7 @@ from tests.billing.stage import (
     write_off_stage,
 )
 from tests.clusters.host_stage import host_at
+from tests.environments.stage import at_site
 from tests.factories.catalog import FlavorFactory, GpuPoolFactory, SiteFactory
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.trouble import trouble_at
@@ -48,6 +50,7 @@ def everything_at(workspace: Workspace, alice: User, bob: User) -> None:
     racked = SiteFactory.create(slug="rack-1", driver="bare-metal")
     host_at(racked)
     machines_at(project, alice)
+    at_site(Environment.objects.get(workspace=workspace), "mine/", "mine.txt")
     cluster = Cluster.objects.get()
     warm_stage(cluster.template_version.template, project, bob, name="usual", wanted=2)
     rate_draft_open(actor=SYSTEM)

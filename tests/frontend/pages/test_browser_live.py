@@ -23,6 +23,12 @@ AWAIT = """() => {
   document.addEventListener('htmx:afterRequest', () => { root.dataset.answered = '' }, { once: true });
 }"""
 
+# in the moment in which the part is new, and htmx does not know its filter yet
+TYPE = """() => document.addEventListener('htmx:afterSwap', () => {
+  document.querySelector('#machines-live input[type=search]').focus();
+  document.execCommand('insertText', false, 'vm-05');
+}, { once: true })"""
+
 
 @contextmanager
 def answered(page: Page) -> Iterator[None]:
@@ -99,6 +105,22 @@ def test_letters_that_follow_while_a_filter_is_answered(
         page.clock.run_for(300)
         expect(rows).to_have_count(1)
         expect(typed).to_have_value("vm-05")
+        expect(page).to_have_url(re.compile("q=vm-05$"))
+        assert complaints == []
+
+
+def test_what_is_typed_in_the_moment_of_an_answer_is_asked(
+    chromium: Browser, machines: str, alice: User
+) -> None:
+    with served() as address:
+        page, complaints = opened(context_for(chromium, address, alice))
+        page.goto(address + machines, wait_until="networkidle")
+        typed, rows = page.get_by_label("Find by name or address"), page.locator("#machines-list tbody tr")
+        expect(rows).to_have_count(12)
+        page.evaluate(TYPE)
+        fetched(page, "#machines-live")
+        expect(typed).to_have_value("vm-05")
+        expect(rows).to_have_count(1)
         expect(page).to_have_url(re.compile("q=vm-05$"))
         assert complaints == []
 

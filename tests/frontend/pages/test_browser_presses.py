@@ -53,7 +53,7 @@ PRESSES = {
     "extend": of_dialog("extend", WORKSPACE, until=LATER),
     "suspend": of_dialog("suspend", WORKSPACE),
     "delete": of_dialog("delete", WORKSPACE, confirm_name="era5-finetune"),
-    "revoke": Press(WORKSPACE, "form[action$='/revoke/'][hx-post] button"),
+    "revoke": Press(WORKSPACE, "dialog[id$=revoke] button[type=submit]", "[data-dialog$=revoke]"),
     "leave the workspace": Press(WORKSPACE, "form[hx-post] button[aria-label='Remove bob']"),
     "leave the project": Press("/p/weather-lm/members/", "form[hx-post] button:has-text('Remove')"),
     "submit": Press(

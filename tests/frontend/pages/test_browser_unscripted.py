@@ -50,7 +50,7 @@ def test_a_pool_is_reserved_and_its_reservation_ended(chromium: Browser, address
     page.get_by_role("button", name="Review").click()
     expect(page.locator("#id_flavor-help")).to_contain_text("Choose a pool and price")
     page.locator("#id_flavor").select_option("h100.own")
-    page.locator("#id_project").select_option("weather-lm")
+    page.locator("#id_project").fill("weather-lm")
     page.locator("#id_note").fill("the big run")
     page.get_by_role("button", name="Review").click()
     page.get_by_role("button", name="Cancel").click()
