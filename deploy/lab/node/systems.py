@@ -31,7 +31,7 @@ class System:
 
 
 TORCH = "usr/lib/python3/dist-packages/torch/distributed"
-BASE = ("base-files", "dash", "coreutils", "libc-bin", "procps")
+BASE = ("base-files", "dash", "coreutils", "hostname", "libc-bin", "procps")
 SYSTEMS = {
     # mpirun is OpenMPI's, mpiexec.hydra MPICH's
     "mpi": System(
