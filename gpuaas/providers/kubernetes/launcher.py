@@ -63,6 +63,7 @@ reach() {{
   done
 }}
 others=$(cat "$at/others") most=-1
+trap 'exit 143' TERM INT
 for host in $others; do reach "$host" true || exit 1; done
 "$@" &
 program=$!
@@ -157,9 +158,8 @@ def secret_ensure(api: Api, spec: JobSpec, job: Object) -> None:
     found = api.find(f"{collection}/{secret_name(spec)}")
     if found is not None and (found["metadata"].get("labels") or {}).get(names.JOB) != str(spec.id):
         raise Permanent(f"the namespace has another Secret of the name {secret_name(spec)}: remove it there")
-    if found is None or [job["metadata"]["uid"]] != [
-        each["uid"] for each in found["metadata"]["ownerReferences"]
-    ]:
+    owners = (found or {"metadata": {}})["metadata"].get("ownerReferences") or []
+    if [job["metadata"]["uid"]] != [each["uid"] for each in owners]:
         inside.apply(api, collection, secret_of(spec, job, files_of(spec)))
 
 

@@ -143,6 +143,14 @@ def test_the_signal_that_ends_a_pod_reaches_the_command(folder: Path) -> None:
     assert over(process)[:2] == (3, "saved\n")
 
 
+def test_it_also_ends_while_the_others_are_waited_for(folder: Path) -> None:
+    (folder / "refuses").write_text("Connection refused")
+    process = script_runs(folder, 0, "echo", "never")
+    until((folder / "asked").exists, "it looks for the others", seconds=10)
+    process.terminate()
+    assert over(process)[:2] == (143, "")
+
+
 def test_another_task_ends_with_success_once_it_is_told(folder: Path) -> None:
     process = script_runs(folder, 1)
     until((folder / "state/variables").exists, "it serves", seconds=10)
