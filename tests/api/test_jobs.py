@@ -215,7 +215,7 @@ def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Wor
     again = alices.post(f"{place}/rerun", {"tasks": 2, "together": True})
     assert [again.json[name] for name in ("tasks", "at_once", "together", "launcher")] == [2, 2, True, ""]
     launched = alices.post(f"{place}/rerun", {"tasks": 2, "together": True, "launcher": "mpi"})
-    assert (launched.status, launched.json["launcher"]) == (201, "mpi")
+    assert (launched.status, launched.json["launcher"]) == (202, "mpi")
 
 
 MOVES = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}
