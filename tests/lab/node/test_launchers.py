@@ -56,7 +56,7 @@ def bought(node_lab: Lab) -> Iterator[Room]:
     forget(site, spec)
 
 
-def spec_of(bought: Room, image: str, script: str = "", **changes: object) -> JobSpec:
+def spec_of(bought: Room, image: str, script: str = "", /, **changes: object) -> JobSpec:
     return shell_of(bought, script, image=image, tasks=2, at_once=2, together=True, **changes)
 
 
