@@ -13,7 +13,7 @@ from frontend.forms.transfers import TransferRows, filled_of, row_field
 from gpuaas.jobs.document import USUALLY, order_of
 from gpuaas.jobs.models import Job, JobTemplate
 from gpuaas.jobs.order import AT_ONCE_MOST, DEADLINE_MOST, RETRIES_MOST, TASKS_MOST, USUAL
-from gpuaas.jobs.states import Priority
+from gpuaas.jobs.states import Launcher, Priority
 from gpuaas.staging.transfers import FILES, Way
 from gpuaas.workspaces.room import LABELS, MOST
 
@@ -158,6 +158,13 @@ class JobForm(TransferRows, InsideForm):
         label="Run them together",
         required=False,
         help_text="All start together and find one another by name, as for torchrun and MPI; one that fails ends the others.",
+    )
+    launcher = forms.ChoiceField(
+        label="Launcher",
+        choices=[("", "None: each task runs the command"), *Launcher.choices],
+        required=False,
+        help_text="With MPI task 0 alone runs the command, such as mpirun python train.py, and the others serve it by SSH. Needs "
+        "tasks that run together, and OpenSSH in the image.",
     )
     at_once = whole(
         "Tasks at once",

@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce
 from gpuaas.catalog.models import Site
 from gpuaas.core.rows import Identified
 from gpuaas.core.statemachine import TransitionRow
-from gpuaas.jobs.states import ENDED, CredentialKind, JobState, OperationKind, Priority
+from gpuaas.jobs.states import ENDED, CredentialKind, JobState, Launcher, OperationKind, Priority
 from gpuaas.lifecycle.models import Inside
 from gpuaas.lifecycle.operations import OperationRow, StepRow, open_once
 from gpuaas.staging.transfers import Way
@@ -29,8 +29,9 @@ class Job(Inside):
     borrows; preempted_at: when that was seen; preemptions: how often.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
-    them start together, and one that fails ends the others. followed: the task whose log a
-    reader wants. Of several, `observed` says which run, succeeded and failed (`gpuaas/jobs/seen.py`).
+    them start together, and one that fails ends the others. launcher: task 0 alone runs the command, which starts its processes in
+    the others; "" where each task runs it. followed: the task whose log a reader wants. Of several, `observed` says which run,
+    succeeded and failed (`gpuaas/jobs/seen.py`).
 
     inputs, outputs: as `transfers.py` stores them. staging: which of them are still to be moved, a `Way`; it stays where that
     failed. moving: their mover takes MOVER of the workspace, from when it leaves the queue until nothing of it is left. moved: by
@@ -63,6 +64,7 @@ class Job(Inside):
     tasks = models.PositiveSmallIntegerField(default=1, db_default=1)
     at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
     together = models.BooleanField(default=False, db_default=False)
+    launcher = models.CharField(max_length=8, choices=Launcher, blank=True, default="", db_default="")
     inputs = models.JSONField(default=list, db_default=[], blank=True)
     outputs = models.JSONField(default=list, db_default=[], blank=True)
     staging = models.CharField(max_length=3, blank=True, db_default="", editable=False)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.states import Priority
+from gpuaas.jobs.states import Launcher, Priority
 from gpuaas.providers.base import devices_refusal
 from gpuaas.staging.transfers import Way, transfers_read
 from gpuaas.workspaces.room import size_check
@@ -27,6 +27,7 @@ USUAL: Final[dict[str, Any]] = {
     "tasks": 1,
     "at_once": None,
     "together": False,
+    "launcher": "",
     "inputs": (),
     "outputs": (),
     "mail": False,
@@ -99,18 +100,27 @@ def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> N
         read["tasks"] = _whole("tasks", "Tasks", found["tasks"], 1, TASKS_MOST)
     with wrong:
         read["together"] = _switch("together", found["together"])
+    with wrong:
+        read["launcher"] = _launcher(found["launcher"])
     if (at_once := found["at_once"]) is not None:
         with wrong:
             read["at_once"] = _whole("at_once", "Tasks at once", at_once, 1, AT_ONCE_MOST)
-    names = ("tasks", "together", "at_once", "retries")
+    if read["launcher"] and not found["command"]:
+        with wrong:
+            raise Invalid.field("command", "enter what task 0 runs, such as mpirun python train.py")
+    names = ("tasks", "together", "at_once", "retries", "launcher")
     if all(read[name] == found[name] for name in names):  # else one of them is refused already
         for field, words in _at_odds(**{name: read[name] for name in names}):
             with wrong:
                 raise Invalid.field(field, words)
 
 
-def _at_odds(tasks: int, at_once: int | None, retries: int, *, together: bool) -> Iterator[tuple[str, str]]:
+def _at_odds(
+    tasks: int, at_once: int | None, retries: int, launcher: str, *, together: bool
+) -> Iterator[tuple[str, str]]:
     """What cannot be together: the field, and why."""
+    if launcher and not together:
+        yield "launcher", "it starts tasks that run together: ask for 2 or more that do, or for no launcher"
     if together and tasks == 1:
         yield "together", "one task has no others: ask for 2 tasks or more, or do not run them together"
     if together and tasks > AT_ONCE_MOST:
@@ -133,6 +143,12 @@ def _at_odds(tasks: int, at_once: int | None, retries: int, *, together: bool) -
 def _switch(field: str, value: Any) -> bool:
     if type(value) is not bool:
         raise Invalid.field(field, "this must be true or false")
+    return value
+
+
+def _launcher(value: Any) -> str:
+    if type(value) is not str or value not in {"", *Launcher.values}:
+        raise Invalid.field("launcher", f"leave it empty, or choose one of {', '.join(Launcher.values)}")
     return value
 
 

@@ -37,6 +37,7 @@ def _own_spec(row: Job) -> JobSpec:
         tasks=row.tasks,
         at_once=row.at_once,
         together=row.together,
+        launcher=row.launcher,
         attempt=max(row.attempt, 1) if row.together else 1,
         since=row.ready_at,
         priority=row.priority,

@@ -98,6 +98,12 @@ class Priority(models.TextChoices):
     LOW = "low", "Low"
 
 
+class Launcher(models.TextChoices):
+    """What starts the processes of tasks that run together, from task 0."""
+
+    MPI = "mpi", "MPI"
+
+
 class TaskState(models.TextChoices):
     """Of one task of several. ENDED: with its job, and not by itself."""
 

@@ -86,6 +86,9 @@ def test_the_same_key_submits_once(alices: Caller, workspace: Workspace) -> None
         ({"tasks": 4, "at_once": 5}, 400, "at_once"),
         ({"together": True}, 400, "together"),
         ({"together": 1, "tasks": 2}, 400, "together"),
+        ({"tasks": 2, "launcher": "mpi"}, 400, "launcher"),
+        ({"tasks": 2, "together": True, "launcher": "pmi"}, 400, "launcher"),
+        ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, 400, "command"),
         ({"tasks": 3, "together": True, "gpus": 2}, 409, "gpus"),
         ({"deadline_seconds": 0}, 400, "deadline_seconds"),
         ({"volume": "data"}, 400, "mount"),
@@ -210,7 +213,9 @@ def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Wor
     assert "JOB_COMPLETION_INDEX=3" in alices.get(f"{place}/log").json["text"]
     assert alices.post(f"{place}/log", {"task": 8}).status == 409
     again = alices.post(f"{place}/rerun", {"tasks": 2, "together": True})
-    assert [again.json[name] for name in ("tasks", "at_once", "together")] == [2, 2, True]
+    assert [again.json[name] for name in ("tasks", "at_once", "together", "launcher")] == [2, 2, True, ""]
+    launched = alices.post(f"{place}/rerun", {"tasks": 2, "together": True, "launcher": "mpi"})
+    assert (launched.status, launched.json["launcher"]) == (202, "mpi")
 
 
 MOVES = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}

@@ -69,7 +69,8 @@ def test_an_order_its_document_and_the_order_again(
         vars(workspace)["credential"] = credential_in(workspace)
     asked = {**order, "workspace": str(workspace.pk), "mount": "/data" if order.get("volume") else ""}
     if order.get("tasks", 1) > 1:
-        asked |= {"together": True} if together else {"at_once": at_once}
+        launched = {"launcher": "mpi"} if order.get("command") else {}
+        asked |= {"together": True, **launched} if together else {"at_once": at_once}
     first = stored(job_submit(actor=as_alice, project=workspace.project, given=asked))
     text = document_of(first)
     read = plain_read(text).value

@@ -12,11 +12,15 @@ from gpuaas.jobs import logs
 from gpuaas.jobs.models import Job, TaskLog
 from gpuaas.jobs.seen import counts_of, tasks_of
 from gpuaas.jobs.services import job_cancel, job_delete, job_follow, job_rerun, queue_start
+from gpuaas.jobs.spec import spec_of
+from gpuaas.jobs.states import JobState
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create, pod_evict
+from gpuaas.providers.sandbox.readings import SandboxPodsDriver
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of
 from tenants.actors import Actor
+from tenants.models import AuditEntry
 from tests.jobs.stage import LONG, fresh, pods, run_now, running, settle, submitted
 
 ONE_FAILS = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 2 ]; then exit 3; fi"]
@@ -247,6 +251,11 @@ def test_logs_are_kept_of_some_and_of_the_newest(
         ({"tasks": 4, "at_once": 4, "together": True}, "at_once"),
         ({"tasks": 999, "at_once": 201}, "at_once"),
         ({"tasks": 501, "retries": 1}, "retries"),
+        ({"tasks": 2, "together": True, "launcher": "slurm"}, "launcher"),
+        ({"tasks": 2, "together": True, "launcher": None}, "launcher"),
+        ({"tasks": 2, "launcher": "mpi"}, "launcher"),
+        ({"launcher": "mpi"}, "launcher"),
+        ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, "command"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(
@@ -256,6 +265,25 @@ def test_what_cannot_be_is_refused_at_its_field(
         submitted(as_alice, workspace, **wanted)
     assert next(iter(refused.value.fields)) == field
     assert not Job.objects.exists()
+
+
+def test_a_site_without_the_launcher_refuses_it(
+    as_alice: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SandboxPodsDriver, "launchers", frozenset())
+    with pytest.raises(Invalid, match="have no launcher of this kind") as refused:
+        submitted(as_alice, workspace, tasks=2, together=True, launcher="mpi")
+    assert list(refused.value.fields) == ["launcher"]
+
+
+def test_of_a_launcher_task_0_alone_runs_the_command(as_alice: Actor, workspace: Workspace) -> None:
+    made = submitted(
+        as_alice, workspace, tasks=3, together=True, launcher="mpi", command=["mpirun", "exit 3"]
+    )
+    assert spec_of(made).launcher == "mpi"
+    row = settle(made, JobState.FAILED)
+    assert (row.observed["failed"], row.exit_code) == ("0", 3)
+    assert AuditEntry.objects.get(action="job.create").after["launcher"] == "mpi"
 
 
 @pytest.mark.parametrize("wanted", [{"tasks": 3, "together": True}, {"tasks": 9, "at_once": 3}])

@@ -11,7 +11,7 @@ from deploy.lab.errors import LabError
 from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes import Lab as KubernetesLab
 from deploy.lab.kubernetes.client import Client
-from deploy.lab.node import cluster
+from deploy.lab.node import cluster, images
 from deploy.lab.node.cgroups import trees
 from deploy.lab.node.kubelet import API_PORT, PROXY, Kubelet
 from deploy.lab.node.machine import Inside, Machine
@@ -19,6 +19,7 @@ from deploy.lab.node.network import Network, network_of, network_release, networ
 from deploy.lab.node.programs import Programs
 from deploy.lab.node.runtime import Runtime
 from deploy.lab.node.settings import DEFAULT_STATE_DIR, GPUS, HERE, NAME
+from deploy.lab.node.systems import SYSTEMS
 from deploy.lab.processes import Process, ProgramStatus, wait_until
 
 
@@ -69,6 +70,11 @@ class Lab(BaseLab):
 
     def build(self) -> None:
         """Only the programs and images: what takes minutes, once per machine."""
+        self._build_programs()
+        for name in SYSTEMS:
+            self._programs.ensure_system(name, self._report)
+
+    def _build_programs(self) -> None:
         self.control.build()
         self._programs.ensure(self._report)
 
@@ -76,7 +82,7 @@ class Lab(BaseLab):
         """Returns when a pod with a GPU would run. Starts only what does not run."""
         if reason := cannot_run():
             raise LabError(reason)
-        self.build()
+        self._build_programs()
         with self._locked():
             self.control.up(topology=HERE / "topology.json")
             begun = _now()
@@ -117,6 +123,11 @@ class Lab(BaseLab):
     def load_image(self, archive: Path) -> None:
         """An archive as `images.pack` writes it; pods name it by its reference."""
         self._runtime.load([archive])
+
+    def load_system(self, name: str) -> str:
+        """Likewise one of `systems.py`, which is made where it is not there yet: its reference."""
+        self.load_image(self._programs.ensure_system(name, self._report))
+        return images.reference(name)
 
     def _start(self, network: Network) -> bool:
         """False where all of it runs already."""

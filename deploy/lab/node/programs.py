@@ -5,17 +5,18 @@ import inspect
 import os
 import shutil
 import tempfile
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.image import oci
-from deploy.lab.debian import unpack
+from deploy.lab import debian
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
 from deploy.lab.gobuild import BUILD_LIMIT_S, Report, run_build
 from deploy.lab.kubernetes.programs import kubernetes_stamps
 from deploy.lab.locks import locked
-from deploy.lab.node import images
+from deploy.lab.node import images, systems
 from deploy.lab.node.settings import HERE
 
 # What is not Go alone, or has no pins of ours. With the libraries of nft, which a small system lacks.
@@ -69,7 +70,9 @@ class Programs:
             digest.update(path.read_bytes())
         self.folder = (cache or CACHE / "gpuaas-node-bin") / digest.hexdigest()[:16]
         packer = inspect.getsource(images) + inspect.getsource(oci)
-        self.images = self.folder / f"images-{hashlib.sha256(packer.encode()).hexdigest()[:16]}"
+        self.images = self.folder / f"images-{_short(packer)}"
+        whole = packer + inspect.getsource(systems) + inspect.getsource(debian)
+        self.systems = self.folder / f"systems-{_short(whole)}"
 
     @property
     def debian(self) -> Path:
@@ -103,18 +106,33 @@ class Programs:
         if lacking := [name for name in ("go", "apt-get", "dpkg-deb") if not shutil.which(name)]:
             raise LabError(f"the node's programs need {', '.join(lacking)}: Debian 12, and Go 1.26 or newer")
         self.folder.mkdir(parents=True, exist_ok=True)
-        waiting = "another start makes the node's programs"
-        with locked(self.folder / ".lock", limit=BUILD_LIMIT_S, waiting=lambda: report(waiting)):
+        with self._making(report):
             self._fetch_debian(report)
             for module in MODULES:
                 self._build(module, report)
             for name, maker in IMAGES.items():
                 self._make_image(name, maker)
 
+    def ensure_system(self, name: str, report: Report) -> Path:
+        """The archive of an image of `systems.py`, which nothing but the test of such an image needs."""
+        archive = self.systems / f"{name}.tar"
+        if archive.exists():
+            return archive
+        archive.parent.mkdir(parents=True, exist_ok=True)
+        with self._making(report), tempfile.TemporaryDirectory(dir=self.systems) as work:
+            if not archive.exists():
+                report(f"making the image {name} of packages of Debian")
+                images.pack(systems.image_of(name, Path(work) / "root"), archive)
+        return archive
+
+    def _making(self, report: Report) -> AbstractContextManager[None]:
+        waiting = "another start makes the node's programs"
+        return locked(self.folder / ".lock", limit=BUILD_LIMIT_S, waiting=lambda: report(waiting))
+
     def _fetch_debian(self, report: Report) -> None:
         if not self.debian.exists():
             report(f"fetching {len(DEBIAN)} packages of Debian for the node")
-            unpack(DEBIAN, self.debian)
+            debian.unpack(DEBIAN, self.debian)
 
     def _build(self, module: Module, report: Report) -> None:
         wanted = [
@@ -136,3 +154,7 @@ class Programs:
         program = self.debian / "bin/busybox" if name == "busybox" else self.path(name)
         if not archive.exists():
             images.make(maker, program, archive)
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.db import transaction
 
+from gpuaas.catalog.site import kind_of
 from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
 from gpuaas.core.retention import EMPTIED
@@ -45,6 +46,7 @@ REPEATED = (
         "priority",
         "tasks",
         "together",
+        "launcher",
         "inputs",
         "outputs",
         "mail",
@@ -93,8 +95,8 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, inputs, outputs, mail; those
-    that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
+    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, launcher, inputs, outputs, mail;
+    those that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
     where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
@@ -105,7 +107,10 @@ def job_create(
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
     by = {"template": template} if template else {}
     by |= {"priority": row.priority} if row.priority != Priority.NORMAL else {}
-    several = {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
+    several: dict[str, Any] = (
+        {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
+    )
+    several |= {"launcher": row.launcher} if row.launcher else {}
     moves = {
         name: [each["url"] for each in found]
         for name in ("inputs", "outputs")
@@ -149,6 +154,8 @@ def _judged(
     if row.together and workspace.is_spot:
         with wrong:
             raise Invalid.field("together", NOT_LENT)
+    with wrong:
+        _launcher_require(row, workspace)
     row.at_once = _at_once(row, room.empty)
     who = "a job that asks" if row.at_once == 1 else f"a job whose {row.at_once:,} tasks at once ask"
     for found in room.empty.shortages(row.pool, row.takes):
@@ -156,6 +163,12 @@ def _judged(
         with wrong:
             raise found.refusal(words)
     return row, wrong
+
+
+def _launcher_require(row: Job, workspace: Workspace) -> None:
+    if row.launcher and row.launcher not in getattr(kind_of(workspace.site), "launchers", ()):
+        words = f"jobs at the site {workspace.site.slug} have no launcher of this kind: ask for none, and start all tasks alike"
+        raise Invalid.field("launcher", words)
 
 
 def _at_once(row: Job, room: Room) -> int:

@@ -78,6 +78,7 @@ from gpuaas.providers.base.homes import GOAL, FileEnd, FileOver, FileVerb
 from gpuaas.providers.base.jobs import (
     DEADLINE,
     FILES_AT,
+    MPI,
     JobCapability,
     JobPhase,
     Jobs,
@@ -158,6 +159,7 @@ __all__ = [
     "FILES_AT",
     "GOAL",
     "GONE",
+    "MPI",
     "NO_DEVICE",
     "REFUSED",
     "SITE_VARIABLES",

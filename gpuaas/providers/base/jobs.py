@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import ClassVar
 
 from gpuaas.providers.base.steps import Provisioner
 from gpuaas.providers.base.words import FromSite
@@ -25,7 +26,8 @@ class JobSpec:
 
     tasks: how many run, by their numbers from 0; all sizes are of one. at_once: how many of them at the same time; each has
     retries of its own, and one that fails ends no other. together: they start together instead, find one another by name, and
-    one that fails ends all. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
+    one that fails ends all. launcher: of these, task 0 alone runs the command, which starts its processes in the others; they end
+    with it. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
     one ran.
 
     priority: high, normal or low, where the site orders what waits in the workspace.
@@ -53,12 +55,14 @@ class JobSpec:
     tasks: int = 1
     at_once: int = 1
     together: bool = False
+    launcher: str = ""
     attempt: int = 1
     since: datetime | None = None
     priority: str = "normal"
     notice_seconds: int = 0
 
 
+MPI = "mpi"  # a launcher: it reaches the other tasks by SSH, and finds their names in a file
 DEADLINE = "DeadlineExceeded"  # the reason of what was ended at its deadline
 FILES_AT = "/run/gpuaas"
 TASKS_SEEN = 50  # details of tasks in one observation
@@ -138,7 +142,9 @@ class Jobs(Provisioner[JobSpec]):
 
 
 class JobCapability(ABC):
-    """Drivers at whose sites jobs can run in workspaces."""
+    """Drivers at whose sites jobs can run in workspaces. launchers: which kinds of these a job may ask for."""
+
+    launchers: ClassVar[frozenset[str]] = frozenset()
 
     @property
     @abstractmethod

@@ -53,6 +53,7 @@ class KubernetesDriver(
     }
     access_kind = base.AccessKind.KUBECONFIG
     lends = True
+    launchers = frozenset({base.MPI})
     # False where the site chooses the accounts of pods itself
     chooses_users = True
 

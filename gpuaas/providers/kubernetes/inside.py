@@ -1,5 +1,6 @@
 """What environments and jobs share: where they are, how their objects are made, and as what their containers run."""
 
+import base64
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
@@ -84,6 +85,16 @@ def object_of(spec: InsideSpec, label: str, api: str, kind: str, body: Object) -
     labels = {names.MANAGED_BY: names.MANAGER, label: str(spec.id)}
     metadata = {"name": spec.name, "namespace": spec.workspace.external_name, "labels": labels}
     return {"apiVersion": api, "kind": kind, "metadata": metadata, "spec": body}
+
+
+def secret_of(spec: base.JobSpec, job: Object, files: Mapping[str, str]) -> Object:
+    """What the pods of a Job wait for; the site deletes it with the job that it belongs to, if the portal does not."""
+    meta = job["metadata"]
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
+    made = object_of(spec, names.JOB, "v1", "Secret", {})
+    made["metadata"]["ownerReferences"] = [owner]
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in files.items()}
+    return {**{key: each for key, each in made.items() if key != "spec"}, "type": "Opaque", "data": data}
 
 
 def pod_spec(

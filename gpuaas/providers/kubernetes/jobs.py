@@ -5,7 +5,6 @@ Its pods carry no label of the portal's: the guards admit none on what a control
 which no member can claim.
 """
 
-import base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -25,7 +24,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes import inside, tasks
+from gpuaas.providers.kubernetes import inside, launcher, tasks
 from gpuaas.providers.kubernetes.attempts import (
     CONTAINER,
     OWNER,
@@ -152,8 +151,12 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
         elif "deletionTimestamp" in job["metadata"]:
             return StepOutcome(done=False, detail="the site is still deleting a job of this name")
+        if spec.launcher and (job := job or self._job(spec)) is not None:
+            launcher.secret_ensure(self._api, spec, job)
         if spec.files and (job := job or self._job(spec)) is not None:
-            inside.apply(self._api, inside.path(spec.workspace, "secrets"), files_of(spec, job))
+            inside.apply(
+                self._api, inside.path(spec.workspace, "secrets"), inside.secret_of(spec, job, spec.files)
+            )
         return DONE
 
     def _not_yet(self, spec: JobSpec) -> str:
@@ -176,6 +179,8 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         )
         if ended.done and spec.together:
             self._api.delete(f"{inside.path(spec.workspace, 'services')}/{spec.name}")
+        if ended.done and spec.launcher:
+            launcher.secret_delete(self._api, spec)
         if ended.done and spec.files:
             self._api.delete(f"{inside.path(spec.workspace, 'secrets')}/{spec.name}")
         return ended
@@ -287,16 +292,6 @@ def job_of(spec: JobSpec, *, chooses_users: bool = True) -> Object:
     return made
 
 
-def files_of(spec: JobSpec, job: Object) -> Object:
-    """The Secret that its pods wait for; the site deletes it with the job that it belongs to, if the portal does not."""
-    meta = job["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]}
-    made = inside.object_of(spec, names.JOB, "v1", "Secret", {})
-    made["metadata"]["ownerReferences"] = [owner]
-    data = {name: base64.b64encode(text.encode()).decode() for name, text in spec.files.items()}
-    return {**{key: each for key, each in made.items() if key != "spec"}, "type": "Opaque", "data": data}
-
-
 def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
     claims = {f"volume{at or ''}": (name, place) for at, (name, place) in enumerate(spec.volumes.items())}
     made = inside.pod_spec(
@@ -306,4 +301,6 @@ def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
         made["volumes"].append({"name": "files", "secret": {"secretName": spec.name, "defaultMode": 0o440}})
         mount = {"name": "files", "mountPath": FILES_AT, "readOnly": True}
         made["containers"][0]["volumeMounts"].append(mount)
+    if spec.launcher:
+        made = launcher.wrap(spec, made)
     return tasks.meet(spec, made) if spec.together else made

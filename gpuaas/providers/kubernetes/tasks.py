@@ -16,7 +16,7 @@ from gpuaas.providers.base import DEADLINE, JobPhase, JobSpec, ObservedJob, Obse
 from gpuaas.providers.kubeapi import bounds, names, pods
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import quantity
-from gpuaas.providers.kubernetes import inside
+from gpuaas.providers.kubernetes import inside, launcher
 from gpuaas.providers.kubernetes.attempts import (
     CONTAINER,
     OWNER,
@@ -78,6 +78,7 @@ def variables_of(spec: JobSpec) -> list[Object]:
         "PET_NNODES": str(spec.tasks),
         "PET_NPROC_PER_NODE": str(slots),
         **({"WORLD_SIZE": str(spec.tasks)} if slots == 1 else {}),
+        **(launcher.variables_of() if spec.launcher else {}),
     }
     numbered = ("NODE_RANK", "PET_NODE_RANK", *(("RANK",) if slots == 1 else ()))
     return [

@@ -24,6 +24,8 @@ def seconds_of(spec: JobSpec) -> int | None:
 
 def result_of(spec: JobSpec, task: int = 0) -> tuple[int, str, str]:
     """How an attempt ends that runs to its end: the code, the reason in one word, and in a sentence."""
+    if spec.launcher and task:  # it only serves task 0
+        return 0, "", ""
     words = words_of(spec)
     only = ONLY.search(words)
     if only is not None and int(only[1]) != task:

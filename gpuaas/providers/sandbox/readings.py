@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from gpuaas.core import clock
-from gpuaas.providers.base import DeviceReading, EnvironmentCapability, JobCapability, MetricsCapability
+from gpuaas.providers.base import MPI, DeviceReading, EnvironmentCapability, JobCapability, MetricsCapability
 from gpuaas.providers.sandbox.dials import call
 from gpuaas.providers.sandbox.driver import SandboxDriver
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
@@ -26,6 +26,7 @@ class SandboxPodsDriver(SandboxDriver, MetricsCapability, EnvironmentCapability,
     """A site of pods, whose exporter tells which pod has which device; clouds of machines have none."""
 
     lends = True
+    launchers = frozenset({MPI})
 
     @property
     def environments(self) -> SandboxEnvironments:

@@ -120,6 +120,8 @@ def test_it_is_cancelled_run_again_and_deleted(
         ({"together": "on"}, "one task has no others"),
         ({"tasks": "3", "together": "on"}, "a job whose 3 tasks at once ask for 3 never starts"),
         ({"tasks": "2", "together": "on", "at_once": "2"}, "leave this out"),
+        ({"tasks": "2", "launcher": "mpi"}, "it starts tasks that run together"),
+        ({"tasks": "2", "together": "on", "launcher": "mpi", "command": ""}, "enter what task 0 runs"),
         ({"volume": "data"}, "enter the folder where the volume is mounted"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
     ],
@@ -280,10 +282,10 @@ def test_an_array_shows_its_tasks_and_the_log_of_each_that_failed(
 
 
 def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, project: Project) -> None:
-    row = running(as_alice, room, tasks=3, together=True)
+    row = running(as_alice, room, tasks=3, together=True, launcher="mpi")
     page = at("job", project, row.pk)
     shown = words(alice_at.get(page))
-    assert "3, together" in shown
+    assert "3, together, started by MPI" in shown
     assert "Log of task 0" in shown
     assert "3 running" in words(alice_at.get(at("jobs", project)))
     answer = alice_at.post(at("job_follow", project, row.pk), {"task": "2"})
@@ -296,7 +298,12 @@ def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, 
         refused = alice_at.post(at("job_follow", project, row.pk), wrong)
         assert any("tasks are 0 to 2" in str(each) for each in get_messages(refused.wsgi_request))
     form = alice_at.get(at("job_rerun", project, row.pk)).context["form"]
-    assert [form[name].value() for name in ("tasks", "together", "at_once")] == [3, True, None]
+    assert [form[name].value() for name in ("tasks", "together", "launcher", "at_once")] == [
+        3,
+        True,
+        "mpi",
+        None,
+    ]
 
 
 def test_one_task_is_followed_and_that_is_seen(

@@ -30,7 +30,7 @@ from gpuaas.jobs.order import (
 from gpuaas.jobs.outlook import starts_by
 from gpuaas.jobs.seen import moved_of, ranges_of
 from gpuaas.jobs.selectors import position_of
-from gpuaas.jobs.states import JobState, Priority, TaskState
+from gpuaas.jobs.states import JobState, Launcher, Priority, TaskState
 from gpuaas.staging.transfers import FOLDER_MOST, TRANSFERS_MOST, URL_MOST, Way
 from gpuaas.workspaces.room import MOST
 
@@ -147,6 +147,13 @@ class JobRerunInput(Input):
         required=False,
         help_text="All tasks start together, find one another by name, and one that fails ends the others. Default: false.",
     )
+    launcher = serializers.ChoiceField(
+        required=False,
+        allow_blank=True,
+        choices=Launcher.choices,
+        help_text="Of tasks that run together: task 0 alone runs the command, such as mpirun, and the others serve it by SSH. "
+        "Default: none; each task runs the command.",
+    )
     mail = Switch(
         required=False,
         help_text="An e-mail to the person who submits it, when it has ended, if the portal sends e-mail. Default: false.",
@@ -218,6 +225,7 @@ class JobOutput(Output):
     tasks = serializers.IntegerField()
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
+    launcher = serializers.ChoiceField(choices=Launcher.choices, allow_blank=True)
     mail = serializers.BooleanField(
         help_text="Whether the person who submitted it gets an e-mail when it has ended."
     )

@@ -54,13 +54,13 @@ def _objects(site: Site) -> Object:
             resources("", "resourcequotas resourcequotas/status limitranges serviceaccounts/token"),
             resources("networking.k8s.io", "networkpolicies"),
             resources("rbac.authorization.k8s.io", "roles rolebindings"),
-            resources("", "services", ["UPDATE", "DELETE"]),
+            resources("", "services secrets", ["UPDATE", "DELETE"]),
         ],
         conditions={
             "in-a-workspace": site.in_workspace,
             "by-others": site.outsiders,
-            # of services, those by which workers of an environment and tasks of a job find one another
-            "no-service-of-theirs": "request.resource.resource != 'services' || "
+            # of services and secrets, those by which workers of an environment and tasks of a job find one another
+            "none-of-theirs": "!(request.resource.resource in ['services', 'secrets']) || "
             f"['{names.ENVIRONMENT}', '{names.JOB}'].exists(mark, mark in oldObject.metadata.?labels.orValue({{}}))",
         },
         rules=(Rule("false", "this object belongs to the portal: change the workspace there"),),

@@ -23,6 +23,7 @@ class OpenShiftDriver(KubernetesDriver):
 
     name = "openshift"
     chooses_users = False
+    launchers = frozenset()  # its accounts have no shell, by which SSH would enter a task
 
     changes = {**KubernetesDriver.changes, Change.CREATE: STEPS, Change.RESIZE: STEPS}
 
