@@ -155,7 +155,7 @@ def job_figures(*, actor: Actor, job: Job, now: datetime | None = None) -> Figur
         workspace=job.workspace_id,
         pod__startswith=f"{job.external_name}-",
         pod__regex=job.pods_named,
-        at__gte=max(job.created_at, kept_since),
+        at__gte=max(clock.whole_second(job.created_at), kept_since),  # as samples are
         at__lte=at,
     )
     devices = _devices(rows, at)

@@ -283,7 +283,7 @@ def test_of_a_launcher_task_0_alone_runs_the_command(as_alice: Actor, workspace:
     assert spec_of(made).launcher == "mpi"
     row = settle(made, JobState.FAILED)
     assert (row.observed["failed"], row.exit_code) == ("0", 3)
-    assert AuditEntry.objects.get(action="job.create").after["launcher"] == "mpi"
+    assert (AuditEntry.objects.get(action="job.create").after or {})["launcher"] == "mpi"
 
 
 @pytest.mark.parametrize("wanted", [{"tasks": 3, "together": True}, {"tasks": 9, "at_once": 3}])
