@@ -107,21 +107,16 @@ def job_create(
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
     by = {"template": template} if template else {}
     by |= {"priority": row.priority} if row.priority != Priority.NORMAL else {}
-    several: dict[str, Any] = (
-        {"tasks": row.tasks, "at_once": row.at_once, "together": row.together} if row.tasks > 1 else {}
-    )
-    several |= {"launcher": row.launcher} if row.launcher else {}
+    by |= {"launcher": row.launcher} if row.launcher else {}
+    shape = ("tasks", "at_once", "together")
+    several = {name: getattr(row, name) for name in shape} if row.tasks > 1 else {}
     moves = {
         name: [each["url"] for each in found]
         for name in ("inputs", "outputs")
         if (found := getattr(row, name))
     }
-    JOB.audit(
-        row,
-        actor,
-        "create",
-        after={"name": row.name, "image": row.image, **row.sizes, **several, **moves, **by},
-    )
+    after = {"name": row.name, "image": row.image, **row.sizes, **several, **moves, **by}
+    JOB.audit(row, actor, "create", after=after)
     JOB.announce(row)
     queue_poke(workspace.pk)
     return row
