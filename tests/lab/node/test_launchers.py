@@ -1,11 +1,13 @@
 """Real launchers in jobs of several tasks on a real kubelet: their processes are in different pods, and add up over the network."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from deploy.lab.node import Lab
+from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import MPI, Change, JobPhase, JobSpec, ObservedJob
 from gpuaas.providers.kubernetes.launcher import secret_name
 from gpuaas.providers.kubernetes.tasks import INDEX
@@ -65,14 +67,13 @@ def mpi_of(bought: Room, image: str, *command: str, gpus: int = 0, **changes: ob
 
 
 def ended(bought: Room, spec: JobSpec) -> tuple[ObservedJob, list[str]]:
-    """With all that its tasks have said, if it has not succeeded."""
-    site = bought.driver.jobs
+    """With what its tasks have said, if it has not succeeded, as far as the site has not removed their pods after the first that
+    failed."""
+    site, logs = bought.driver.jobs, []
     found = seen(site, spec, lambda each: each.phase in OVER, "it has ended")
-    logs = (
-        []
-        if found.phase is JobPhase.SUCCEEDED
-        else [site.log(spec, lines=50, task=each) for each in range(2)]
-    )
+    for task in () if found.phase is JobPhase.SUCCEEDED else range(2):
+        with suppress(NotFound):
+            logs.append(site.log(spec, lines=50, task=task))
     return found, logs
 
 
