@@ -72,7 +72,9 @@ SIZES = {1: Size(in_place=1, made_up=1, odd=1), 20: Size(in_place=8, made_up=4, 
 def operations() -> dict[str, Any]:
     """From the running application, which the calls then go to, in this process."""
     config = schemathesis.Config.from_dict({"generation": {"with-security-parameters": False}})
-    document: Any = schemathesis.openapi.from_wsgi("/api/schema?format=json", get_wsgi_application(), config=config)
+    document: Any = schemathesis.openapi.from_wsgi(
+        "/api/schema?format=json", get_wsgi_application(), config=config
+    )
     return {found.ok().label: found.ok() for found in document.get_all_operations()}
 
 
