@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
-from gpuaas.providers.kubeapi import access, ending, namespaces, queues, why_terminating
+from gpuaas.providers.kubeapi import access, ending, namespaces, queues, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
 
 STEPS = (
@@ -16,6 +16,7 @@ STEPS = (
 )
 # owners first: they would replace the pods that we delete
 OWNERS = (
+    *training.MAKERS,
     "/apis/batch/v1/{}/cronjobs",
     "/apis/batch/v1/{}/jobs",
     "/apis/apps/v1/{}/deployments",
@@ -97,7 +98,7 @@ class Release:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*OWNERS, *HELD_UP):
-            let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
+            let_go(self.api, collection.format(space), self.api.items_if_known(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
 

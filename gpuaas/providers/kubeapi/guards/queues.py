@@ -3,6 +3,7 @@
 They act at sites without Kueue as well, so that it may come at any time. What runs in spite of it is held by the quota.
 """
 
+from gpuaas.providers.kubeapi import training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
@@ -30,7 +31,7 @@ _FREE = cel_list([f"{_KEY}priority-class", f"{_KEY}max-exec-time-seconds"])
 _NOBODY = "{'metadata': {}}"
 _TEMPLATE = (
     "request.kind.kind == 'CronJob' ? {object}.spec.jobTemplate : request.kind.kind == 'PodTemplate' ? {object}.template : "
-    "request.kind.kind == 'Pod' ? {object} : {object}.spec.template"
+    f"request.kind.kind in {cel_list(['Pod', *training.KINDS])} ? {{object}} : {{object}}.spec.template"
 )
 _OF_CRONJOB = "request.kind.kind == 'CronJob' ? dyn({object}.spec.jobTemplate.spec.template) : dyn({object})"
 
@@ -61,6 +62,9 @@ def _queued(site: Site) -> Object:
             resources("", "pods pods/resize podtemplates replicationcontrollers", WRITTEN),
             resources("apps", "deployments replicasets statefulsets", WRITTEN),
             resources("batch", "jobs cronjobs", WRITTEN),
+            # what is in the templates of a JobSet is judged in training.py
+            resources(training.JOBSET_GROUP, "jobsets", WRITTEN),
+            resources(training.TRAINER_GROUP, "trainjobs", WRITTEN),
         ],
         conditions={"in-a-workspace": site.in_workspace, "by-members": site.members},
         variables={
@@ -112,9 +116,16 @@ _KEPT = (
         "a job that Kueue has admitted does not grow: queue another one",
     ),
     Rule(
-        f"request.kind.kind != 'Job' || !('{_KEY}queue-name' in variables.oldLabels) || "
+        f"!(request.kind.kind in {cel_list(['Job', *training.KINDS])}) || !('{_KEY}queue-name' in variables.oldLabels) || "
         "!variables.old.spec.?suspend.orValue(false) || object.spec.?suspend.orValue(false)",
         "Kueue starts the job when its queue has room: leave suspend as it is",
+    ),
+    Rule(
+        f"!variables.old.?metadata.?ownerReferences.orValue([]).exists(o, o.kind in {cel_list(training.KINDS)}) || "
+        "!(request.kind.kind in ['Job', 'JobSet']) || ["
+        "[object.spec.?suspend.orValue(false), variables.old.spec.?suspend.orValue(false)], "
+        "[object.spec.?parallelism.orValue(1), variables.old.spec.?parallelism.orValue(1)]].all(p, p[0] == p[1])",
+        "a TrainJob or a JobSet starts, stops and sizes what it has made: change that one",
     ),
 )
 
