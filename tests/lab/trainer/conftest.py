@@ -49,7 +49,7 @@ class TrainingRoom(QueueRoom):
             lambda: found if len(found := self.pods_of(name)) == count else None, f"{count} pods of {name}"
         )
 
-    def told(self, words: str, uid: str = "") -> None:
+    def event_says(self, words: str, uid: str = "") -> None:
         """By an event of the namespace, about the object of this uid."""
         query = {"fieldSelector": f"involvedObject.uid={uid}"} if uid else {}
         until(

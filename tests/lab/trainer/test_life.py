@@ -32,7 +32,7 @@ def test_a_trainjob_of_two_nodes_runs_and_is_metered_as_one(room: TrainingRoom) 
 def test_what_does_not_fit_waits_for_the_quota(room: TrainingRoom) -> None:
     room.train(nodes=3)
     room.run_all("train", 2)
-    room.told("exceeded quota")
+    room.event_says("exceeded quota")
     assert hard(room, "used")[f"requests.{GPU}"] == "2"
 
 
@@ -59,7 +59,7 @@ def test_suspending_pauses_and_resuming_goes_on(room: TrainingRoom) -> None:
         assert asleep.jobset(name)["spec"]["suspend"] is True
     path = f"{room.path('jobsets', JOBSETS)}/two"
     room.tenant.merge(path, {"spec": {"suspend": False}})
-    room.told("this workspace is suspended")
+    room.event_says("this workspace is suspended")
     assert not room.pods_of("two")
     room.tenant.merge(path, {"spec": {"suspend": True}})
     room.carry_out(Change.RESUME)

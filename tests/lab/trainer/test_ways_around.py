@@ -94,7 +94,7 @@ def test_what_a_trainjob_hands_on_is_judged_as_its_jobset(
     room: TrainingRoom, spec: Object, words: str
 ) -> None:
     """Trainer makes it, and an event passes the refusal on to the member."""
-    room.told(words, room.train("handed", **spec)["metadata"]["uid"])
+    room.event_says(words, room.train("handed", **spec)["metadata"]["uid"])
     assert not room.admin.items(room.path("jobsets", JOBSETS))
 
 
@@ -120,7 +120,7 @@ def test_a_place_of_its_own_would_keep_others_out(room: TrainingRoom) -> None:
     made = jobset("set")
     made["metadata"]["annotations"] = {key: "kubernetes.io/hostname"}
     room.tenant.create(room.path("jobsets", JOBSETS), made)
-    room.told("affinity to pods of other namespaces")
+    room.event_says("affinity to pods of other namespaces")
     assert not room.admin.items(room.path("pods"))
 
 
