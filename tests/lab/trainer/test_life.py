@@ -56,7 +56,7 @@ def test_suspending_pauses_and_resuming_goes_on(room: TrainingRoom) -> None:
     asleep = room.carry_out(Change.SUSPEND, **ASLEEP)
     assert not asleep.admin.items(asleep.path("pods"), fieldSelector="status.phase=Running")
     for name in ("one", "two"):
-        assert asleep.jobset(name)["spec"]["suspend"] is True
+        assert room.jobset(name)["spec"]["suspend"] is True
     path = f"{room.path('jobsets', JOBSETS)}/two"
     room.tenant.merge(path, {"spec": {"suspend": False}})
     room.event_says("this workspace is suspended")
