@@ -4,7 +4,8 @@ import time
 
 from gpuaas.providers.kubeapi.client import Api
 
-BELIEVED = 15.0  # seconds
+# seconds for which a process trusts its last look at a site
+BELIEVED = 15.0
 _seen: dict[str, tuple[float, frozenset[str]]] = {}
 
 

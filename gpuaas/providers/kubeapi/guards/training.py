@@ -10,6 +10,7 @@ from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards import devices, spot
 from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.pods import TEMPLATE_RULES, scheduler
+from gpuaas.providers.kubeapi.guards.queues import KEY
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
 from gpuaas.providers.kubeapi.training import JOBSET_GROUP
 
@@ -27,11 +28,10 @@ _OF_ONE = {
     "wanted": devices.WANTED,
 }
 _VARIABLE = re.compile(r"variables\.(\w+)")
-_KEY = "kueue.x-k8s.io/"
 # what Kueue writes into the templates of what it starts
 _KUEUES = cel_list(
     [
-        f"{_KEY}{name}"
+        f"{KEY}{name}"
         for name in (
             "podset",
             "local-queue-name",
@@ -92,7 +92,7 @@ _SIZES = (
         "try again by backoffLimit",
     ),
 )
-_KNOWN = f"!key.contains('{_KEY}') || key in {_KUEUES}"
+_KNOWN = f"!key.contains('{KEY}') || key in {_KUEUES}"
 _ANNOTATED = "[found.?metadata.?labels.orValue({{}}), found.?metadata.?annotations.orValue({{}})].all(keys, keys.all(key, {}))"
 _QUEUED = (
     Rule(
@@ -102,7 +102,7 @@ _QUEUED = (
         "labels and annotations of Kueue are set on the TrainJob or the JobSet itself: take them out of templates and of spec.labels",
     ),
     Rule(
-        f"!('{_KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.templates.all(t, t.spec.containers.all(c, "
+        f"!('{KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.templates.all(t, t.spec.containers.all(c, "
         "['cpu', 'memory', 'ephemeral-storage'].all(name, !(name in c.?resources.?limits.orValue({})) || "
         "name in c.?resources.?requests.orValue({}))))",
         "Kueue counts what a container requests, not its limits: state the same names in resources.requests",

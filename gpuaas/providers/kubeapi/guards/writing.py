@@ -19,14 +19,13 @@ from gpuaas.providers.kubeapi.guards import (
 )
 from gpuaas.providers.kubeapi.guards.site import Site
 from gpuaas.providers.kubeapi.objects import extras, put
+from gpuaas.providers.kubeapi.served import BELIEVED
 
 # annotations to which every portal at the site adds itself, on each policy so that losing one loses nothing
 _PORTALS = f"{names.DOMAIN}/portals"
 _ADOPTED = f"{names.DOMAIN}/adopted"
 _SCHEDULERS = f"{names.DOMAIN}/schedulers"
 OURS = f"{names.MANAGED_BY}={names.MANAGER}"
-# seconds for which a process trusts its last look; the watcher of the site calls `install`
-BELIEVED = 15.0
 LOOKS = 5
 _seen: dict[str, tuple[float, tuple[str, ...]]] = {}
 
