@@ -1,7 +1,7 @@
 """Whether the site serves JobSet and Trainer, which versions, and whether they answer."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from gpuaas.core.errors import Permanent, Unavailable
 from gpuaas.providers.base import Check
@@ -36,13 +36,13 @@ def trainer(api: Api) -> Check:
         return TRAINER.good("NotServed", "The site has no Kubeflow Trainer: members use Jobs.")
     have = version(api, "trainer-controller-manager")
     called = _called("Trainer", have)
-    if problem := _unanswered(lambda: _try(api, f"{training.TRAINER}/{{}}/trainjobs", _trainjob())):
+    runtimes = [each["metadata"]["name"] for each in api.items(f"{training.TRAINER}/clustertrainingruntimes")]
+    if problem := _unanswered(lambda: _try(api, f"{training.TRAINER}/{{}}/trainjobs", _trainjob(runtimes))):
         return TRAINER.bad(
             "DoesNotAnswer",
             f"{called} does not judge TrainJobs: {problem}.",
             "Look at the pods of its controller (kubectl get pods -A -l app.kubernetes.io/name=trainer) and at its webhooks.",
         )
-    runtimes = [each["metadata"]["name"] for each in api.items(f"{training.TRAINER}/clustertrainingruntimes")]
     words = f"{called} makes JobSets of TrainJobs in workspaces. Runtimes: {some(runtimes, 8) or 'none'}."
     if queues.served(api) and have is not None and have < QUEUED:
         return TRAINER.bad(
@@ -103,10 +103,11 @@ def _jobset() -> Object:
     }
 
 
-def _trainjob() -> Object:
+def _trainjob(runtimes: Sequence[str]) -> Object:
+    """Of a runtime that is there: of another one Kueue might refuse it first, whether Trainer answers or not."""
     return {
         "apiVersion": f"{training.TRAINER_GROUP}/v1alpha1",
         "kind": "TrainJob",
         "metadata": {"name": "gpuaas-canary"},
-        "spec": {"runtimeRef": {"name": "gpuaas-canary"}},
+        "spec": {"runtimeRef": {"name": runtimes[0] if runtimes else "gpuaas-canary"}},
     }
