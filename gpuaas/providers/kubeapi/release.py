@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
-from gpuaas.providers.kubeapi import access, ending, namespaces, queues, training, why_terminating
+from gpuaas.providers.kubeapi import access, ending, namespaces, queues, served, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
 
 STEPS = (
@@ -16,7 +16,6 @@ STEPS = (
 )
 # owners first: they would replace the pods that we delete
 OWNERS = (
-    *training.MAKERS,
     "/apis/batch/v1/{}/cronjobs",
     "/apis/batch/v1/{}/jobs",
     "/apis/apps/v1/{}/deployments",
@@ -64,7 +63,7 @@ class Release:
 
     def _pods(self, _found: Object) -> StepOutcome:
         space = f"namespaces/{self.ref.external_name}"
-        for owner in OWNERS:
+        for owner in self._owners():
             self.api.delete(owner.format(space), propagationPolicy="Background")
         pods = f"/api/v1/{space}/pods"
         if any("deletionTimestamp" not in pod["metadata"] for pod in self.api.items(pods)):
@@ -75,6 +74,9 @@ class Release:
         if left:
             return StepOutcome(done=False, detail=ending.in_words(left))
         return StepOutcome(done=True, detail="no pod is left")
+
+    def _owners(self) -> tuple[str, ...]:
+        return (*training.makers(served.group_versions(self.api)), *OWNERS)
 
     def _namespace(self, found: Object) -> StepOutcome:
         """By its uid: never a new namespace of the same name."""
@@ -97,8 +99,8 @@ class Release:
     def _unhold(self) -> None:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
-        for collection in (*OWNERS, *HELD_UP):
-            let_go(self.api, collection.format(space), self.api.items_if_known(collection.format(space)))
+        for collection in (*self._owners(), *HELD_UP):
+            let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
 

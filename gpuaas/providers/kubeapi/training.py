@@ -16,6 +16,11 @@ KINDS = ("TrainJob", "JobSet")
 NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
 
 
+def makers(served: Collection[str]) -> tuple[str, ...]:
+    """Those that a site of these versions of groups has: of others an account of before has no rights, and is refused even so."""
+    return tuple(path for path in MAKERS if path.removeprefix("/apis/").partition("/{}")[0] in served)
+
+
 def unserved(served: Collection[str]) -> frozenset[str]:
     """The keys of a quota that a site of these versions of groups would never count, since it does not serve their kinds."""
     groups = {version.partition("/")[0] for version in served}

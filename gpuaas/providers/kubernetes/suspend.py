@@ -14,7 +14,7 @@ from typing import Any
 from gpuaas.core.clock import now
 from gpuaas.core.errors import GpuaasError, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
-from gpuaas.providers.kubeapi import ending, names, namespaces, queues, training
+from gpuaas.providers.kubeapi import ending, names, namespaces, queues, served, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.ensure import STEPS as ENSURE_STEPS
 from gpuaas.providers.kubeapi.ensure import Ensure
@@ -31,9 +31,8 @@ RESUME_STEPS = (*ENSURE_STEPS, StepSpec("workloads", "Restart the workloads"))
 # number of replicas before; when a Job or CronJob was paused
 REPLICAS = f"{names.DOMAIN}/replicas-before-suspension"
 PAUSED = f"{names.DOMAIN}/paused-by-suspension"
-# those that make others first
 JOBS = "/apis/batch/v1/{}/jobs"
-PAUSABLE = (*training.MAKERS, "/apis/batch/v1/{}/cronjobs", JOBS)
+PAUSABLE = ("/apis/batch/v1/{}/cronjobs", JOBS)
 SCALABLE = (
     "/apis/apps/v1/{}/deployments",
     "/apis/apps/v1/{}/statefulsets",
@@ -66,7 +65,7 @@ class Suspend:
 
     def _workloads(self) -> StepOutcome:
         """One that is not to be scaled down does not delay the end of the pods: it can make no new ones."""
-        changed = [*self._change(PAUSABLE, _pause), *self._change(SCALABLE, _scale_away)]
+        changed = [*self._change(_pausable(self.api), _pause), *self._change(SCALABLE, _scale_away)]
         return StepOutcome(done=True, detail=_summary(changed, "scaled down"))
 
     def _pods(self) -> StepOutcome:
@@ -86,7 +85,8 @@ class Suspend:
 
     def _jobs_that_end_their_own(self) -> set[str]:
         space = _space(self.spec)
-        makers = [each for kind in training.MAKERS for each in self.api.items_if_known(kind.format(space))]
+        kinds = training.makers(served.group_versions(self.api))
+        makers = [each for kind in kinds for each in self.api.items(kind.format(space))]
         also = any(map(_paused_lately, makers))
         jobs = self.api.items(JOBS.format(space))
         return {
@@ -113,9 +113,14 @@ class Resume:
         space = _space(self.spec)
         changed = [
             *_changes(self.api, space, SCALABLE, _scale_back),
-            *_changes(self.api, space, PAUSABLE, _go_on),
+            *_changes(self.api, space, _pausable(self.api), _go_on),
         ]
         return StepOutcome(done=True, detail=_summary(changed, "restarted"))
+
+
+def _pausable(api: Api) -> tuple[str, ...]:
+    """Those that make others first."""
+    return (*training.makers(served.group_versions(api)), *PAUSABLE)
 
 
 def _changes(
@@ -126,7 +131,7 @@ def _changes(
     force: one that is changed by others each time is changed in whatever version it is."""
     for kind in kinds:
         collection = kind.format(space)
-        for each in api.items_if_known(collection):
+        for each in api.items(collection):
             try:
                 if _change_one(api, collection, each, change, force=force):
                     yield each["metadata"]["name"], True

@@ -53,6 +53,14 @@ def test_what_the_site_cannot_count_is_no_key_of_the_quota() -> None:
     assert not KEYS & bounds.usual().keys()
 
 
+def test_kinds_that_a_site_does_not_serve_are_not_asked_for() -> None:
+    """An account without rights to them is refused (403), and not answered that they are unknown: no deletion would ever end."""
+    assert training.makers({"apps/v1", f"{training.JOBSET_GROUP}/v1"}) == ()
+    jobsets, trainjobs = f"{training.JOBSET_GROUP}/v1alpha2", f"{training.TRAINER_GROUP}/v1alpha1"
+    assert training.makers({jobsets}) == training.MAKERS[1:]
+    assert training.makers({trainjobs, jobsets}) == training.MAKERS
+
+
 def test_a_site_without_them_is_good_as_it_is() -> None:
     for check in (jobset(api()), trainer(api())):
         assert (check.reason, check.status, check.blocking) == ("NotServed", Status.TRUE, False)

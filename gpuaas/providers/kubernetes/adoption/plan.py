@@ -25,7 +25,6 @@ WORKLOADS = (
     ("DaemonSet", "/apis/apps/v1/{}/daemonsets"),
     ("Job", "/apis/batch/v1/{}/jobs"),
     ("CronJob", "/apis/batch/v1/{}/cronjobs"),
-    *zip(training.KINDS, training.MAKERS, strict=True),
     ("PersistentVolumeClaim", "/api/v1/{}/persistentvolumeclaims"),
     ("Service", "/api/v1/{}/services"),
 )
