@@ -30,7 +30,7 @@ MOST_AGAIN = 3
 INTERRUPTED_S = 60
 PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-LABS = ("kubernetes", "cluster_api", "openstack", "helm", "guest", "kueue", "node", "prometheus")
+LABS = ("kubernetes", "cluster_api", "openstack", "helm", "guest", "kueue", "trainer", "node", "prometheus")
 OF_ROOT = {"guest", "node", "prometheus"}  # where we are not root their tests are skipped and say so
 # What a deep room needs beside a browser and Pango; a lab's programs are built once and cached.
 NEEDS = {
@@ -48,10 +48,11 @@ NEEDS = {
     "openshift": ("kubernetes",),
     "openstack": ("openstack",),
     "system": ("prometheus",),
+    "trainer": ("kubernetes", "trainer"),
     "vcluster": ("kubernetes",),
 }
 # Rooms whose back end is one for the whole machine, or is started by a package: one process has all of their tests.
-ALONE = {"bare-metal", "e2e", "guest", "kueue", "node", "openshift", "reliability", "vcluster"}
+ALONE = {"bare-metal", "e2e", "guest", "kueue", "node", "openshift", "reliability", "trainer", "vcluster"}
 # Rooms of which each part has one (PARTS of tests/tiers.py), and what xdist then writes behind the names of their tests.
 IN_PARTS = {"cluster-api"}
 GROUP = re.compile(rf"@({'|'.join(IN_PARTS)})-\w+$")

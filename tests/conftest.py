@@ -37,6 +37,7 @@ pytest_plugins = [
     "tests.lab.cluster_api.fixtures",
     "tests.lab.virtual.fixtures",
     "tests.lab.kueue.fixtures",
+    "tests.lab.trainer.fixtures",
     "tests.lab.node.fixtures",
     "tests.lab.cluster_api.tenancy",
 ]

@@ -33,6 +33,7 @@ BACK_ENDS = {
     "openstack_lab": "openstack",
     "virtual_lab": "vcluster",
     "kueue_lab": "kueue",
+    "trainer_lab": "trainer",
     "node_lab": "node",
     "bare_metal_lab": "bare-metal",
     "hub": "bare-metal",
@@ -149,6 +150,7 @@ LONG = {
 FOLDERS = {
     "tests/lab/cluster_api/": "cluster-api",
     "tests/lab/kueue/": "kueue",
+    "tests/lab/trainer/": "trainer",
     "tests/lab/node/": "node",
     "tests/lab/openstack/": "openstack",
     "tests/lab/": "kubernetes",

@@ -37,7 +37,15 @@ Spec = TypeVar("Spec")
 PATIENCE = 5
 # fixtures that start a control plane, by the mark of the tests that ask for one of them, directly or not
 STARTS = {
-    "lab": {"lab", "own_lab", "cluster_api_lab", "cluster_api_openstack_lab", "virtual_lab", "kueue_lab"},
+    "lab": {
+        "lab",
+        "own_lab",
+        "cluster_api_lab",
+        "cluster_api_openstack_lab",
+        "virtual_lab",
+        "kueue_lab",
+        "trainer_lab",
+    },
     "openstack": {"openstack_lab", "own_openstack_lab"},
 }
 

@@ -18,11 +18,13 @@ from deploy.lab.leftovers import leftovers, of_lab
 from deploy.lab.node import Lab as NodeLab
 from deploy.lab.openstack import Lab as OpenStackLab
 from deploy.lab.owners import orphans_end
+from deploy.lab.trainer import Lab as TrainerLab
 from tests.lab import fixtures
 from tests.lab.cluster_api import fixtures as cluster_api
 from tests.lab.kueue import fixtures as kueue
 from tests.lab.node import fixtures as node
 from tests.lab.openstack import fixtures as openstack
+from tests.lab.trainer import fixtures as trainer
 from tests.lab.virtual import fixtures as virtual
 
 
@@ -39,6 +41,7 @@ def _shared() -> Iterator[BaseLab]:
         yield OpenStackLab(state_dir=state_dir)
     yield Lab(state_dir=virtual.STATE_DIR)
     yield KueueLab(state_dir=kueue.STATE_DIR)
+    yield TrainerLab(state_dir=trainer.STATE_DIR)
     yield NodeLab(state_dir=node.STATE_DIR)
     # a run with a suffix leaves it to others; its clusters live in memory, so none of them is of use to the next run
     if not os.environ.get("GPUAAS_LAB_SUFFIX"):

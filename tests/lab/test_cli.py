@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-LABS = ("kubernetes", "openstack", "cluster_api", "node", "kueue")
+LABS = ("kubernetes", "openstack", "cluster_api", "node", "kueue", "trainer")
 
 
 @pytest.fixture(params=LABS)
@@ -50,7 +50,7 @@ def test_a_wrong_command_is_refused_with_the_right_ones(
     assert f"usage: python -m deploy.lab.{lab}" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("lab", ["kubernetes", "openstack", "node", "kueue"])
+@pytest.mark.parametrize("lab", ["kubernetes", "openstack", "node", "kueue", "trainer"])
 def test_without_a_lab_there_is_nothing_to_evaluate(
     lab: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

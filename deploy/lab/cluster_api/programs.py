@@ -6,10 +6,11 @@ import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import yaml
 
-from deploy.lab.cluster_api.manifests import manifests_of
+from deploy.lab.cluster_api.manifests import Manifest, manifests_of
 from deploy.lab.cluster_api.settings import CONTROLLERS, HERE, Controller
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, write_private
@@ -73,12 +74,16 @@ class Programs:
         new = self.folder / f".{controller.name}.new"
         flags = ["-ldflags", "-s -w", *self.flags(controller), "-o", str(new)]
         run_build(flags, [controller.package], self.pins.folder, report)
-        found = manifests_of(self.source_of(controller.module) / controller.config)
+        found = self.found(controller)
         for module, file in self.pins.foreign:
             found["types"] += list(yaml.safe_load_all((self.source_of(module) / file).read_text()))
         write_private(self.manifests(controller), json.dumps(found))
         new.replace(self.path(controller))
         report(f"built {controller.name}")
+
+    def found(self, controller: Controller) -> dict[str, list[Manifest]]:
+        """What it needs of an API server, as its module says."""
+        return manifests_of(self.source_of(controller.module) / controller.config)
 
     def flags(self, controller: Controller) -> list[str]:
         """Of its build, besides those of all."""
@@ -89,3 +94,39 @@ class Programs:
         """Its folder, into which it is downloaded where no build has done so yet."""
         found = json.loads(go("mod", "download", "-json", module, folder=self.pins.folder, limit=600))
         return Path(found["Dir"])
+
+
+@dataclass(frozen=True)
+class Change:
+    """In one file of a controller's module."""
+
+    controller: str
+    file: str
+    old: str
+    new: str
+
+
+class ChangedPrograms(Programs):
+    """Built from copies of their modules in which some text is another, where a released program reads only places that root can
+    write to. All else stays as it is pinned."""
+
+    changes: ClassVar[tuple[Change, ...]] = ()
+
+    def flags(self, controller: Controller) -> list[str]:
+        changes = [one for one in self.changes if one.controller == controller.name]
+        if not changes:
+            return []
+        copy = self.folder / "source" / controller.name
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.source_of(controller.module), copy, copy_function=shutil.copyfile)
+        for path in (copy, *copy.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        for one in changes:
+            text = (copy / one.file).read_text()
+            if one.old not in text:
+                raise LabError(f"{one.file} of {controller.name} has no {one.old!r} to be changed")
+            (copy / one.file).write_text(text.replace(one.old, one.new))
+        pins = (self.pins.folder / "go.mod").read_text()
+        (self.folder / "go.mod").write_text(f"{pins}\nreplace {controller.module} => {copy}\n")
+        shutil.copyfile(self.pins.folder / "go.sum", self.folder / "go.sum")
+        return ["-modfile", str(self.folder / "go.mod")]

@@ -1,21 +1,19 @@
 """One control plane with Kueue: started, brought back, interrupted on purpose, and stopped."""
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 
 from deploy.lab.base import BaseLab, print_report
 from deploy.lab.cluster_api import install
 from deploy.lab.cluster_api.controllers import healthy, insist
-from deploy.lab.cluster_api.programs import Pins, Programs
+from deploy.lab.cluster_api.programs import Change, ChangedPrograms, Pins
 from deploy.lab.cluster_api.settings import Controller
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE, wait_limit, write_private
 from deploy.lab.gobuild import Report
 from deploy.lab.kubernetes import Lab as KubernetesLab
-from deploy.lab.kubernetes import pki
-from deploy.lab.kubernetes.client import Client
+from deploy.lab.kueue.accounts import account, certificates
 from deploy.lab.locks import locked
 from deploy.lab.ports import free_base
 from deploy.lab.processes import Process, ProgramStatus, wait_until
@@ -28,28 +26,19 @@ MODULE = "sigs.k8s.io/kueue"
 KUEUE = Controller("kueue", MODULE, f"{MODULE}/cmd/kueue", "config/components", 0)
 PINS = Pins(HERE / "build", (KUEUE,))
 NAMESPACE = "kueue-system"
-# Kueue is nobody's member and no portal: the guards of workspaces judge what it writes, as at a real site
-ACCOUNT = f"system:serviceaccount:{NAMESPACE}:kueue-controller-manager"
-GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
-FRAMEWORKS = ("batch/job", "pod", "deployment", "statefulset")
+# the last two where the API server serves them, as the lab of Trainer does
+FRAMEWORKS = (
+    *("batch/job", "pod", "deployment", "statefulset"),
+    *("jobset.x-k8s.io/jobset", "trainer.kubeflow.org/trainjob"),
+)
 
 
-class KueuePrograms(Programs):
-    """Without certificates of its own Kueue reads those of its metrics at a place that only root can write to. So it is built from a
-    copy of its module that asks for the place; all else stays as it is pinned."""
+class KueuePrograms(ChangedPrograms):
+    """Without certificates of its own Kueue reads those of its metrics at a fixed place."""
 
-    def flags(self, controller: Controller) -> list[str]:
-        copy, main = self.folder / "source", Path("cmd/kueue/main.go")
-        shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.source_of(controller.module), copy, copy_function=shutil.copyfile)
-        text = (copy / main).read_text()
-        for path in (copy, *copy.rglob("*")):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        (copy / main).write_text(text.replace('"/etc/kueue/metrics/certs"', 'os.Getenv("CERTIFICATES")'))
-        pins = (self.pins.folder / "go.mod").read_text()
-        (self.folder / "go.mod").write_text(f"{pins}\nreplace {controller.module} => {copy}\n")
-        shutil.copyfile(self.pins.folder / "go.sum", self.folder / "go.sum")
-        return ["-modfile", str(self.folder / "go.mod")]
+    changes = (
+        Change(KUEUE.name, "cmd/kueue/main.go", '"/etc/kueue/metrics/certs"', 'os.Getenv("CERTIFICATES")'),
+    )
 
 
 class Lab(BaseLab):
@@ -114,13 +103,12 @@ class Lab(BaseLab):
     def _start(self, base: int) -> None:
         client, keys = self.cluster.client(), self.cluster.pki
         write_private(self.state_dir / "ports.json", json.dumps(base))
-        for file, source in (("tls.crt", "apiserver.crt"), ("tls.key", "apiserver.key")):
-            write_private(self.state_dir / "certificates" / file, (keys / source).read_text())
+        certificates(self.cluster, self.state_dir)
         found = json.loads(self._programs.manifests(KUEUE).read_text())
         url = f"https://127.0.0.1:{base}"
         insist(partial(install.webhooks_remove, client, KUEUE.name))
         insist(partial(install.types_install, client, found, url, keys / "ca.crt"))
-        self._account(client)
+        write_private(self.controller_kubeconfig, account(self.cluster, KUEUE.name, NAMESPACE))
         write_private(self.state_dir / "config.json", json.dumps(self._configuration(base)))
         environment = {
             "KUBECONFIG": str(self.controller_kubeconfig),
@@ -134,27 +122,6 @@ class Lab(BaseLab):
         self._process.start(command, environment)
         wait_until(partial(healthy, base + 1), "it is not ready", [self._process])
         insist(partial(install.webhooks_install, client, KUEUE.name, found, url, keys / "ca.crt"))
-
-    def _account(self, client: Client) -> None:
-        keys = self.cluster.pki
-        if not (keys / "kueue.key").exists():
-            subject = "".join(f"/O={group}" for group in GROUPS) + f"/CN={ACCOUNT}"
-            pki.client_certificate(keys, "kueue", subject)
-        write_private(self.state_dir / "kueue.kubeconfig", pki.kubeconfig(keys, "kueue", self.cluster.server))
-        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        client.apply("/api/v1/namespaces", space)
-        binding = {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "kueue"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": "cluster-admin",
-            },
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": ACCOUNT}],
-        }
-        client.apply("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
 
     def _configuration(self, base: int) -> dict[str, object]:
         return {

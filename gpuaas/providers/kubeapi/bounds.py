@@ -19,13 +19,19 @@ UNUSED = "Delete those that are not needed any more, or ask an operator of the s
 
 
 class Bound(NamedTuple):
-    """key: of the ResourceQuota. name: of the option; label: of several, for people."""
+    """key: of the ResourceQuota. name: of the option; label: of several, for people. A site never counts a kind that it does not
+    serve, so the keys of those that come with a controller are written only where they are served."""
 
     key: str
     name: str
     label: str
     usual: int
     remedy: str = UNUSED
+    only_where_served: bool = False
+
+    @property
+    def group(self) -> str:
+        return self.key.partition(".")[2]
 
 
 BOUNDS = (
@@ -44,6 +50,8 @@ BOUNDS = (
     Bound("count/leases.coordination.k8s.io", "leases", "Leases", 100),
     Bound("count/horizontalpodautoscalers.autoscaling", "autoscalers", "HorizontalPodAutoscalers", 100),
     Bound("count/poddisruptionbudgets.policy", "disruption_budgets", "PodDisruptionBudgets", 100),
+    Bound("count/jobsets.jobset.x-k8s.io", "jobsets", "JobSets", 200, FINISHED, only_where_served=True),
+    Bound("count/trainjobs.trainer.kubeflow.org", "trainjobs", "TrainJobs", 200, only_where_served=True),
 )
 BY_KEY = {bound.key: bound for bound in BOUNDS}
 
@@ -63,6 +71,11 @@ def hard(options: Mapping[str, Any]) -> dict[str, str]:
     """By key of the quota, as the site's operator wants them."""
     given: Mapping[str, Any] = options.get(OPTION) or {}
     return {bound.key: str(given.get(bound.name) or bound.usual) for bound in BOUNDS}
+
+
+def usual() -> dict[str, str]:
+    """Of kinds that every site serves."""
+    return {bound.key: str(bound.usual) for bound in BOUNDS if not bound.only_where_served}
 
 
 def observed(status: Mapping[str, Any]) -> tuple[ObjectBound, ...]:

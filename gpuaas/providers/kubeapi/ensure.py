@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from gpuaas.core.errors import GpuaasError, NotFound, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec, step_require
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import guards, managed_objects, manifests, names, namespaces, queues, spot
+from gpuaas.providers.kubeapi import (
+    guards,
+    managed_objects,
+    manifests,
+    names,
+    namespaces,
+    queues,
+    served,
+    spot,
+    training,
+)
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.managed_objects import ManagedObjects
 from gpuaas.providers.kubeapi.objects import put
@@ -66,7 +76,7 @@ class Ensure:
 
     def _quota(self) -> StepOutcome:
         """One object: a second one would let racing pods through."""
-        self._match(managed_objects.quotas(self.spec, self._classes(), self.openings))
+        self._match(managed_objects.quotas(self.spec, self._classes(), self._counted()))
         self._queue()
         gpus = ", ".join(f"{gpu.count} × {gpu.resource_name}" for gpu in self.spec.gpus) or "no GPUs"
         return StepOutcome(done=True, detail=gpus)
@@ -74,7 +84,7 @@ class Ensure:
     def _queue(self) -> None:
         """After the quota, which holds without it: a Kueue that does not answer keeps nobody from suspending."""
         try:
-            if queues.served(self.api):
+            if queues.VERSION in served.group_versions(self.api):
                 queues.ensure(self.api, self.spec, self._wanted_quota()["spec"]["hard"])
         except GpuaasError as error:
             if not self.spec.suspended and not isinstance(error, Unauthorized):
@@ -124,7 +134,11 @@ class Ensure:
         return StepOutcome(done=True, detail=f"{len(self.spec.members)} with access")
 
     def _wanted_quota(self) -> Object:
-        return manifests.quota(self.spec, self._classes(), self.openings.objects)
+        return manifests.quota(self.spec, self._classes(), self._counted().objects)
+
+    def _counted(self) -> manifests.Openings:
+        """With the bounds that the site can count."""
+        return self.openings.without(training.unserved(served.group_versions(self.api)))
 
     def _classes(self) -> Mapping[str, str]:
         return self.recent.classes(lambda: guards.device_classes(self.api))

@@ -1,8 +1,8 @@
 """The objects of a namespace, from its WorkspaceSpec. Pure."""
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpuaas.core.errors import Permanent
@@ -167,7 +167,7 @@ def quota(
             for size in sorted({*HUGEPAGES, *spec.tuning.hugepages})
         },
         **CLOSED,
-        **(objects or bounds.hard({})),
+        **(objects or bounds.usual()),
         **(DRA_COUNTS if device_classes else {}),
     }
     if spec.suspended:
@@ -232,6 +232,10 @@ class Openings:
     def read(cls, options: Mapping[str, Any]) -> "Openings":
         cidrs = options.get("egress_cidrs") or ()
         return cls(egress_cidrs=tuple(map(str, cidrs)), objects=bounds.hard(options))
+
+    def without(self, keys: Collection[str]) -> "Openings":
+        """Without the bounds of these keys."""
+        return replace(self, objects={key: value for key, value in self.objects.items() if key not in keys})
 
 
 NOTHING_OPEN = Openings()

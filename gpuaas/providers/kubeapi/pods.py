@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from gpuaas.core.clock import whole_second
 from gpuaas.providers.base import ObservedConsumer
-from gpuaas.providers.kubeapi import bounds
+from gpuaas.providers.kubeapi import bounds, training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.demand import FINISHED, NO_ALIASES, devices
 
@@ -64,10 +64,12 @@ def consumer(
 
 
 def owner(meta: Object) -> str:
-    """Its controller; a ReplicaSet named with its template's hash counts as its Deployment."""
+    """Its controller; a ReplicaSet named with its template's hash counts as its Deployment, a Job as the JobSet that made it."""
     for each in meta.get("ownerReferences") or ():
         if each.get("controller"):
             kind, name = each["kind"], each["name"]
+            if kind == "Job" and (whole := training.set_of(meta)):
+                return f"JobSet/{whole}"
             template = (meta.get("labels") or {}).get("pod-template-hash")
             if kind == "ReplicaSet" and template and name.endswith(f"-{template}"):
                 return f"Deployment/{name.removesuffix(f'-{template}')}"

@@ -15,7 +15,8 @@ from gpuaas.providers.base import Difference, GpuAmount, StepOutcome, WorkspaceR
 from gpuaas.providers.kubeapi import ending, manifests, names, namespaces, objects
 from gpuaas.providers.kubeapi.client import Api, Object
 
-KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+VERSION = "kueue.x-k8s.io/v1beta2"
+KUEUE = f"/apis/{VERSION}"
 CLUSTER_QUEUES = f"{KUEUE}/clusterqueues"
 FLAVORS = f"{KUEUE}/resourceflavors"
 CLASSES = f"{KUEUE}/workloadpriorityclasses"
@@ -119,10 +120,10 @@ def ensure(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> None:
 
 
 def differences(api: Api, spec: WorkspaceSpec, hard: Mapping[str, str]) -> list[Difference]:
-    """What `ensure` would change. None while Kueue does not answer: the quota is compared all the same."""
+    """What `ensure` would change, at a site that serves it. None while Kueue does not answer: the quota is compared all the same."""
     found: list[Difference] = []
     try:
-        for collection, body in objects_of(spec, hard) if served(api) else ():
+        for collection, body in objects_of(spec, hard):
             present = api.find(f"{collection}/{body['metadata']['name']}")
             found += objects.compare(api, collection, body, present, step="quota")
     except GpuaasError:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from gpuaas.core.errors import NotFound
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
-from gpuaas.providers.kubeapi import access, ending, namespaces, queues, why_terminating
+from gpuaas.providers.kubeapi import access, ending, namespaces, queues, served, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
 
 STEPS = (
@@ -63,7 +63,7 @@ class Release:
 
     def _pods(self, _found: Object) -> StepOutcome:
         space = f"namespaces/{self.ref.external_name}"
-        for owner in OWNERS:
+        for owner in self._owners():
             self.api.delete(owner.format(space), propagationPolicy="Background")
         pods = f"/api/v1/{space}/pods"
         if any("deletionTimestamp" not in pod["metadata"] for pod in self.api.items(pods)):
@@ -74,6 +74,9 @@ class Release:
         if left:
             return StepOutcome(done=False, detail=ending.in_words(left))
         return StepOutcome(done=True, detail="no pod is left")
+
+    def _owners(self) -> tuple[str, ...]:
+        return (*training.makers(served.group_versions(self.api)), *OWNERS)
 
     def _namespace(self, found: Object) -> StepOutcome:
         """By its uid: never a new namespace of the same name."""
@@ -96,7 +99,7 @@ class Release:
     def _unhold(self) -> None:
         """Remove the tenant's finalizers; those of Kubernetes are left to its controllers."""
         space = f"namespaces/{self.ref.external_name}"
-        for collection in (*OWNERS, *HELD_UP):
+        for collection in (*self._owners(), *HELD_UP):
             let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)

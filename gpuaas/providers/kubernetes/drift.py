@@ -4,7 +4,16 @@ Bounded: seven reads for a workspace without drift (at a site with Kueue four mo
 """
 
 from gpuaas.providers.base import Difference, WorkspaceSpec
-from gpuaas.providers.kubeapi import managed_objects, manifests, namespaces, objects, queues, spot
+from gpuaas.providers.kubeapi import (
+    managed_objects,
+    manifests,
+    namespaces,
+    objects,
+    queues,
+    served,
+    spot,
+    training,
+)
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import device_classes, site_objects
 
@@ -27,12 +36,15 @@ def differences(
         {"kind": "Namespace", **found},
         step="namespace",
     )
-    quotas, *others = managed_objects.everything(spec, device_classes(api), openings)
+    versions = served.group_versions(api)
+    counted = openings.without(training.unserved(versions))
+    quotas, *others = managed_objects.everything(spec, device_classes(api), counted)
     for wanted in (quotas, *others):
         differing += _of_collection(api, wanted)
     if spec.notice_seconds:
         differing += objects.compare(api, spot.CLASSES, spot.priority_class(), spot.find(api), step="guards")
-    differing += queues.differences(api, spec, quotas.objects[0]["spec"]["hard"])
+    if queues.VERSION in versions:
+        differing += queues.differences(api, spec, quotas.objects[0]["spec"]["hard"])
     return tuple(differing[:MOST])
 
 

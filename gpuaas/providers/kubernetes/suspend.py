@@ -14,7 +14,7 @@ from typing import Any
 from gpuaas.core.clock import now
 from gpuaas.core.errors import GpuaasError, Permanent, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceSpec
-from gpuaas.providers.kubeapi import ending, names, namespaces, queues
+from gpuaas.providers.kubeapi import ending, names, namespaces, queues, served, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.ensure import STEPS as ENSURE_STEPS
 from gpuaas.providers.kubeapi.ensure import Ensure
@@ -31,7 +31,8 @@ RESUME_STEPS = (*ENSURE_STEPS, StepSpec("workloads", "Restart the workloads"))
 # number of replicas before; when a Job or CronJob was paused
 REPLICAS = f"{names.DOMAIN}/replicas-before-suspension"
 PAUSED = f"{names.DOMAIN}/paused-by-suspension"
-PAUSABLE = ("/apis/batch/v1/{}/cronjobs", "/apis/batch/v1/{}/jobs")
+JOBS = "/apis/batch/v1/{}/jobs"
+PAUSABLE = ("/apis/batch/v1/{}/cronjobs", JOBS)
 SCALABLE = (
     "/apis/apps/v1/{}/deployments",
     "/apis/apps/v1/{}/statefulsets",
@@ -64,7 +65,7 @@ class Suspend:
 
     def _workloads(self) -> StepOutcome:
         """One that is not to be scaled down does not delay the end of the pods: it can make no new ones."""
-        changed = [*self._change(PAUSABLE, _pause), *self._change(SCALABLE, _scale_away)]
+        changed = [*self._change(_pausable(self.api), _pause), *self._change(SCALABLE, _scale_away)]
         return StepOutcome(done=True, detail=_summary(changed, "scaled down"))
 
     def _pods(self) -> StepOutcome:
@@ -83,8 +84,14 @@ class Suspend:
         return StepOutcome(done=True, detail="nothing is running any more")
 
     def _jobs_that_end_their_own(self) -> set[str]:
-        jobs = self.api.items(PAUSABLE[1].format(_space(self.spec)))
-        return {job["metadata"]["name"] for job in jobs if _paused_lately(job)}
+        space = _space(self.spec)
+        kinds = training.makers(served.group_versions(self.api))
+        makers = [each for kind in kinds for each in self.api.items(kind.format(space))]
+        also = any(map(_paused_lately, makers))
+        jobs = self.api.items(JOBS.format(space))
+        return {
+            job["metadata"]["name"] for job in jobs if _paused_lately(job) or (also and training.is_made(job))
+        }
 
     def _change(self, kinds: tuple[str, ...], change: Edit) -> Iterator[tuple[str, bool]]:
         return _changes(self.api, _space(self.spec), kinds, change, force=True)
@@ -106,9 +113,14 @@ class Resume:
         space = _space(self.spec)
         changed = [
             *_changes(self.api, space, SCALABLE, _scale_back),
-            *_changes(self.api, space, PAUSABLE, _go_on),
+            *_changes(self.api, space, _pausable(self.api), _go_on),
         ]
         return StepOutcome(done=True, detail=_summary(changed, "restarted"))
+
+
+def _pausable(api: Api) -> tuple[str, ...]:
+    """Those that make others first."""
+    return (*training.makers(served.group_versions(api)), *PAUSABLE)
 
 
 def _changes(
@@ -172,7 +184,7 @@ def _scale_back(found: Object) -> Object | None:
 
 
 def _pause(found: Object) -> Object | None:
-    if found["spec"].get("suspend") or _has_finished(found):
+    if found["spec"].get("suspend") or _has_finished(found) or training.is_made(found):
         return None
     return {"metadata": {"annotations": {PAUSED: now().isoformat()}}, "spec": {"suspend": True}}
 
@@ -202,7 +214,10 @@ def _is_owned(found: Object) -> bool:
 
 def _has_finished(job: Object) -> bool:
     conditions = (job.get("status") or {}).get("conditions") or []
-    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
+    return any(
+        each["type"] in ("Complete", "Completed", "Failed") and each["status"] == "True"
+        for each in conditions
+    )
 
 
 def _paused_lately(job: Object) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuaas.providers.kubeapi import training
 from gpuaas.providers.kubeapi.client import _unmanaged
 from gpuaas.providers.kubeapi.demand import devices
 from gpuaas.providers.kubeapi.pods import owner, vanished
@@ -78,6 +79,8 @@ def test_two_names_of_one_class_are_one_resource() -> None:
         ("Job", "train", {}, "Job/train"),
         ("ReplicaSet", "serve-7d9f", {"pod-template-hash": "7d9f"}, "Deployment/serve"),
         ("ReplicaSet", "serve-7d9f", {}, "ReplicaSet/serve-7d9f"),
+        ("Job", "train-node-0", {training.NAME_LABEL: "train"}, "JobSet/train"),
+        ("Job", "train", {training.NAME_LABEL: "other"}, "Job/train"),
         ("RayCluster", "ray", {}, "RayCluster/ray"),
     ],
 )

@@ -73,12 +73,18 @@ def test_a_suspended_one_is_stopped_and_empty() -> None:
 class Closed:
     """A site with Kueue, where the portal's account has no rights to it yet."""
 
+    server = "https://closed.example.com"
+
     def find(self, path: str) -> Object:
         if path == queues.KUEUE:
             return {}
         raise Unauthorized("the portal's credentials lack a right at the site")
 
     items = find
+
+    def get(self, path: str) -> Object:
+        assert path == "/apis"
+        return {"groups": [{"versions": [{"groupVersion": queues.VERSION}]}]}
 
     def items_if_known(self, path: str) -> list[Object]:
         return []

@@ -1,7 +1,7 @@
 """Rules for all other objects that a tenant can write, first of all the portal's own."""
 
 from gpuaas.providers.base import SITE_VARIABLES
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi import names, training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
@@ -17,11 +17,12 @@ SERVICES = "gpuaas-services"
 # kinds that a tenant can make; an owner of another kind is the portal's, the site's, or another tenant's
 _OWNERS = (
     "Pod Service ConfigMap Secret PersistentVolumeClaim Deployment ReplicaSet StatefulSet Job CronJob "
-    "HorizontalPodAutoscaler PodDisruptionBudget Lease ResourceClaim ResourceClaimTemplate"
+    "HorizontalPodAutoscaler PodDisruptionBudget Lease ResourceClaim ResourceClaimTemplate JobSet TrainJob"
 )
 _KUBERNETES = (
     "['v1', 'apps/v1', 'batch/v1', 'autoscaling/v1', 'autoscaling/v2', 'policy/v1', 'coordination.k8s.io/v1']"
 )
+_GROUPS = ["resource.k8s.io/", f"{training.JOBSET_GROUP}/", f"{training.TRAINER_GROUP}/"]
 _MEMBER = " || ".join(f"name.startsWith('{prefix}')" for prefix in names.MEMBER_PREFIXES)
 _OLD = "request.operation == 'UPDATE' ? oldObject.metadata.?{}.orValue({{}}) : {{}}"
 # labels and annotations of ours: none added, changed or taken away
@@ -129,7 +130,7 @@ def _marks(site: Site) -> Object:
             Rule(
                 "object.metadata.?ownerReferences.orValue([]).all(o, o in variables.oldOwners || "
                 f"(o.kind in {cel_list(_OWNERS.split())} && (o.apiVersion in {_KUBERNETES} || "
-                "o.apiVersion.startsWith('resource.k8s.io/')) && "
+                f"{cel_list(_GROUPS)}.exists(group, o.apiVersion.startsWith(group))) && "
                 "(request.kind.kind != 'Pod' || !o.?controller.orValue(false) || o.kind == 'Pod')))",
                 "an owner may only be something of the tenant's own making, and of a pod no controller: "
                 "take ownerReferences out",

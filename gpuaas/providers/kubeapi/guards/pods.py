@@ -68,7 +68,7 @@ _TEMPLATE_SPEC = (
 )
 
 
-def _scheduler(site: Site) -> Rule:
+def scheduler(site: Site) -> Rule:
     further = site.further_schedulers
     others = f" and {', '.join(further)}" if further else ""
     return Rule(
@@ -77,7 +77,7 @@ def _scheduler(site: Site) -> Rule:
     )
 
 
-_TEMPLATE_RULES: tuple[Rule, ...] = (
+TEMPLATE_RULES: tuple[Rule, ...] = (
     Rule(
         "variables.spec.?nodeName.orValue('') == ''",
         "a pod may not choose its node by spec.nodeName: use nodeSelector or affinity",
@@ -144,7 +144,7 @@ def _pod_rules(site: Site) -> tuple[Rule, ...]:
             "request.operation != 'CREATE' || !has(object.spec.nodeName)",
             "a pod may not choose its node by spec.nodeName: use nodeSelector or affinity",
         ),
-        _scheduler(site),
+        scheduler(site),
         *_RULES,
         Rule(
             f"variables.spec.?priority.orValue(0) <= {site.ceiling}",
@@ -179,6 +179,6 @@ def _templates(site: Site) -> Object:
             **devices.VARIABLES,
             **spot.VARIABLES,
         },
-        rules=(_scheduler(site), *_TEMPLATE_RULES),
+        rules=(scheduler(site), *TEMPLATE_RULES),
         sentences=spot.SENTENCES,
     )

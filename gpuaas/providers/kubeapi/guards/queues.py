@@ -3,6 +3,7 @@
 They act at sites without Kueue as well, so that it may come at any time. What runs in spite of it is held by the quota.
 """
 
+from gpuaas.providers.kubeapi import training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
@@ -11,14 +12,14 @@ QUEUED = "gpuaas-queued"
 QUEUES = "gpuaas-queues"
 WORKLOADS = "gpuaas-workloads"
 
-_KEY = "kueue.x-k8s.io/"
+KEY = "kueue.x-k8s.io/"
 # what a member may say to Kueue, and what its own webhooks have added before the rules see it
 _LABELS = cel_list(
-    [f"{_KEY}{name}" for name in ("queue-name", "priority-class", "max-exec-time-seconds", "managed")]
+    [f"{KEY}{name}" for name in ("queue-name", "priority-class", "max-exec-time-seconds", "managed")]
 )
 _ANNOTATIONS = cel_list(
     [
-        f"{_KEY}{name}"
+        f"{KEY}{name}"
         for name in (
             *("role-hash", "pod-suspending-parent"),
             *("job-min-parallelism", "job-completions-equal-parallelism"),
@@ -26,18 +27,18 @@ _ANNOTATIONS = cel_list(
     ]
 )
 # labels that a member may change later
-_FREE = cel_list([f"{_KEY}priority-class", f"{_KEY}max-exec-time-seconds"])
+_FREE = cel_list([f"{KEY}priority-class", f"{KEY}max-exec-time-seconds"])
 _NOBODY = "{'metadata': {}}"
 _TEMPLATE = (
     "request.kind.kind == 'CronJob' ? {object}.spec.jobTemplate : request.kind.kind == 'PodTemplate' ? {object}.template : "
-    "request.kind.kind == 'Pod' ? {object} : {object}.spec.template"
+    f"request.kind.kind in {cel_list(['Pod', *training.KINDS])} ? {{object}} : {{object}}.spec.template"
 )
 _OF_CRONJOB = "request.kind.kind == 'CronJob' ? dyn({object}.spec.jobTemplate.spec.template) : dyn({object})"
 
 
 def _known(keys: str, allowed: str, before: str) -> str:
     return (
-        f"{keys}.all(key, !key.contains('{_KEY}') || key in {allowed} || "
+        f"{keys}.all(key, !key.contains('{KEY}') || key in {allowed} || "
         f"(key in {before} && {before}[key] == {keys}[key]))"
     )
 
@@ -61,6 +62,9 @@ def _queued(site: Site) -> Object:
             resources("", "pods pods/resize podtemplates replicationcontrollers", WRITTEN),
             resources("apps", "deployments replicasets statefulsets", WRITTEN),
             resources("batch", "jobs cronjobs", WRITTEN),
+            # what is in the templates of a JobSet is judged in training.py
+            resources(training.JOBSET_GROUP, "jobsets", WRITTEN),
+            resources(training.TRAINER_GROUP, "trainjobs", WRITTEN),
         ],
         conditions={"in-a-workspace": site.in_workspace, "by-members": site.members},
         variables={
@@ -86,35 +90,42 @@ _SAYS = (
 )
 _KEPT = (
     Rule(
-        f"!('{_KEY}queue-name' in object.metadata.?labels.orValue({{}}) || "
-        f"'{_KEY}queue-name' in variables.template.?metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
+        f"!('{KEY}queue-name' in object.metadata.?labels.orValue({{}}) || "
+        f"'{KEY}queue-name' in variables.template.?metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
         ".orValue(variables.inner.spec).?containers.orValue([]).all(c, ['cpu', 'memory', 'ephemeral-storage'].all(name, "
         "!(name in c.?resources.?limits.orValue({})) || name in c.?resources.?requests.orValue({})))",
         "Kueue counts what a container requests, not its limits: state the same names in resources.requests",
     ),
     Rule(
-        f"variables.oldLabels.all(key, !key.startsWith('{_KEY}') || key in {_FREE} || "
+        f"variables.oldLabels.all(key, !key.startsWith('{KEY}') || key in {_FREE} || "
         "object.metadata.?labels[?key].orValue('') == variables.oldLabels[key])",
         "what is in a queue stays in it, under the labels that it has: delete it, and make it anew",
     ),
     Rule(
         "request.kind.kind != 'Pod' || request.operation != 'UPDATE' || variables.old.spec.?schedulingGates.orValue([])"
-        f".all(g, !g.name.startsWith('{_KEY}') || object.spec.?schedulingGates.orValue([]).exists(n, n.name == g.name))",
+        f".all(g, !g.name.startsWith('{KEY}') || object.spec.?schedulingGates.orValue([]).exists(n, n.name == g.name))",
         "Kueue lets the pod start when its queue has room: leave its schedulingGates as they are",
     ),
     Rule(
-        f"request.?subResource.orValue('') != 'resize' || variables.oldLabels.all(key, !key.startsWith('{_KEY}'))",
+        f"request.?subResource.orValue('') != 'resize' || variables.oldLabels.all(key, !key.startsWith('{KEY}'))",
         "a pod that Kueue has admitted keeps its size: delete it, and make it anew",
     ),
     Rule(
-        f"request.kind.kind != 'Job' || !('{_KEY}queue-name' in variables.oldLabels) || variables.old.spec.?suspend.orValue(false) "
+        f"request.kind.kind != 'Job' || !('{KEY}queue-name' in variables.oldLabels) || variables.old.spec.?suspend.orValue(false) "
         "|| object.spec.?parallelism.orValue(1) <= variables.old.spec.?parallelism.orValue(1)",
         "a job that Kueue has admitted does not grow: queue another one",
     ),
     Rule(
-        f"request.kind.kind != 'Job' || !('{_KEY}queue-name' in variables.oldLabels) || "
+        f"!(request.kind.kind in {cel_list(['Job', *training.KINDS])}) || !('{KEY}queue-name' in variables.oldLabels) || "
         "!variables.old.spec.?suspend.orValue(false) || object.spec.?suspend.orValue(false)",
         "Kueue starts the job when its queue has room: leave suspend as it is",
+    ),
+    Rule(
+        f"!variables.old.?metadata.?ownerReferences.orValue([]).exists(o, o.kind in {cel_list(training.KINDS)}) || "
+        "!(request.kind.kind in ['Job', 'JobSet']) || ["
+        "[object.spec.?suspend.orValue(false), variables.old.spec.?suspend.orValue(false)], "
+        "[object.spec.?parallelism.orValue(1), variables.old.spec.?parallelism.orValue(1)]].all(p, p[0] == p[1])",
+        "a TrainJob or a JobSet starts, stops and sizes what it has made: change that one",
     ),
 )
 

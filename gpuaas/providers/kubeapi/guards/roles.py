@@ -56,6 +56,9 @@ _VIEW = [
     _grant("metrics.k8s.io", "pods", ["get", "list"]),
     # where the site has Kueue, by which they queue their own: what waits, why, and at which place
     _grant("kueue.x-k8s.io", "localqueues workloads", READ),
+    # where the site has them; its ClusterTrainingRuntimes are no namespace's, so no role of one opens them
+    _grant("jobset.x-k8s.io", "jobsets", READ),
+    _grant("trainer.kubeflow.org", "trainjobs trainingruntimes", READ),
     _grant("visibility.kueue.x-k8s.io", "localqueues/pendingworkloads", ["get"]),
     # where the site has them; not routes/custom-host: names belong to the site
     _grant("route.openshift.io", "routes routes/status", READ),
@@ -74,5 +77,7 @@ _EDIT = [
     _grant("coordination.k8s.io", "leases", _WRITE),
     _grant("route.openshift.io", "routes", _WRITE),
     _grant("resource.k8s.io", "resourceclaims resourceclaimtemplates", _WRITE),
+    _grant("jobset.x-k8s.io", "jobsets", _WRITE),
+    _grant("trainer.kubeflow.org", "trainjobs", _WRITE),
 ]
 _ADMIN = [*_EDIT, _grant("rbac.authorization.k8s.io", "roles rolebindings", READ)]

@@ -6,17 +6,26 @@ from collections.abc import Iterable, Mapping
 
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object, Outdated
-from gpuaas.providers.kubeapi.guards import claims, kinds, mutations, objects, pods, queues, roles, spot
+from gpuaas.providers.kubeapi.guards import (
+    claims,
+    kinds,
+    mutations,
+    objects,
+    pods,
+    queues,
+    roles,
+    spot,
+    training,
+)
 from gpuaas.providers.kubeapi.guards.site import Site
 from gpuaas.providers.kubeapi.objects import extras, put
+from gpuaas.providers.kubeapi.served import BELIEVED
 
 # annotations to which every portal at the site adds itself, on each policy so that losing one loses nothing
 _PORTALS = f"{names.DOMAIN}/portals"
 _ADOPTED = f"{names.DOMAIN}/adopted"
 _SCHEDULERS = f"{names.DOMAIN}/schedulers"
 OURS = f"{names.MANAGED_BY}={names.MANAGER}"
-# seconds for which a process trusts its last look; the watcher of the site calls `install`
-BELIEVED = 15.0
 LOOKS = 5
 _seen: dict[str, tuple[float, tuple[str, ...]]] = {}
 
@@ -88,7 +97,13 @@ def device_classes(api: Api) -> dict[str, str]:
 
 def _wanted(site: Site, version: str) -> list[tuple[str, Object]]:
     """The policy for pods comes last: once it acts, the others do."""
-    policies = [*objects.policies(site), *claims.policies(site), *queues.policies(site), *spot.policies(site)]
+    policies = [
+        *objects.policies(site),
+        *claims.policies(site),
+        *queues.policies(site),
+        *training.policies(site),
+    ]
+    policies += spot.policies(site)
     additions = mutations.policies(site, version) if version else []
     marks = {_PORTALS: json.dumps(site.portals), _ADOPTED: json.dumps(site.adopted)}
     marks[_SCHEDULERS] = json.dumps(site.schedulers, sort_keys=True)

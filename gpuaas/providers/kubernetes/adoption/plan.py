@@ -10,7 +10,7 @@ from functools import cached_property
 from gpuaas.core.errors import NotFound, Permanent
 from gpuaas.providers.base import AdoptionStep, StepOutcome, WorkspaceSpec
 from gpuaas.providers.base.changes import blocking_check
-from gpuaas.providers.kubeapi import managed_objects, manifests, names, namespaces
+from gpuaas.providers.kubeapi import managed_objects, manifests, names, namespaces, served, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.guards import ceiling, device_classes
 from gpuaas.providers.kubernetes.adoption.find import is_live, is_sites_own, is_sites_pod
@@ -70,7 +70,8 @@ class Plan:
 
     @cached_property
     def _wanted(self) -> tuple[managed_objects.ManagedObjects, ...]:
-        return managed_objects.everything(self.spec, device_classes(self.api), self.openings)
+        openings = self.openings.without(training.unserved(served.group_versions(self.api)))
+        return managed_objects.everything(self.spec, device_classes(self.api), openings)
 
     @cached_property
     def _hard(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ from gpuaas.providers import verdicts
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi.client import Api
 from gpuaas.providers.kubernetes.inventory.storage import CLASSES
-from gpuaas.providers.kubernetes.preflight import canary, platform, queues, rights, server
+from gpuaas.providers.kubernetes.preflight import canary, platform, queues, rights, server, training
 from gpuaas.providers.verdicts import Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -27,9 +27,10 @@ KINDS: tuple[Kind, ...] = (
     platform.SCHEDULERS,
     platform.PREEMPTION,
     queues.KUEUE,
+    training.JOBSET,
+    training.TRAINER,
     server.HEARTBEATS,
 )
-WEBHOOK = "failed calling webhook"  # as the API server says it
 _RIGHTS_FIRST = "Give the portal's credentials the rights that Permissions lists, then run the checks again."
 
 
@@ -67,6 +68,8 @@ def _tried_out(api: Api, schedulers: tuple[str, ...]) -> Iterator[Check]:
         (canary.GUARDS, canary.guards_act),
         (canary.PINNING, canary.pinning_acts),
         (queues.KUEUE, queues.kueue),
+        (training.JOBSET, training.jobset),
+        (training.TRAINER, training.trainer),
     ):
         if in_the_way:
             yield kind.unknown("NotTried", f"This could not be tested: {in_the_way}.", _RIGHTS_FIRST)
@@ -93,7 +96,7 @@ def _looked(kind: Kind, check: Callable[[], Check]) -> Check:
     except Unauthorized as error:
         return kind.unknown("NotAllowed", error.message, _RIGHTS_FIRST)
     except (Permanent, NotFound, Unavailable) as error:
-        if isinstance(error, Unavailable) and WEBHOOK not in error.message:
+        if isinstance(error, Unavailable) and training.WEBHOOK not in error.message:
             raise
         return kind.unknown(
             "Refused", error.message, "Look at the site's message, then run the checks again."

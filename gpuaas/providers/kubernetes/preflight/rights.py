@@ -7,7 +7,7 @@ the table with what the driver sends.
 from collections.abc import Iterable
 
 from gpuaas.providers.base import Check
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi import names, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubeapi.manifests import RBAC
 from gpuaas.providers.kubeapi.rights import Right
@@ -17,6 +17,7 @@ ROLE = "gpuaas-portal"
 NAMESPACE = "gpuaas-portal"
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 DRA = "resource.k8s.io"
+JOBSET, TRAINER = training.JOBSET_GROUP, training.TRAINER_GROUP
 QUEUES = "kueue.x-k8s.io"
 PROJECTS, WALLS = "project.openshift.io/v1", "quota.openshift.io/v1"
 ADMISSION = "admissionregistration.k8s.io"
@@ -55,6 +56,10 @@ RIGHTS = (
         without="jobs of the portal have no priority class of Kueue",
     ),
     Right(QUEUES, "workloads", "list patch", served=f"{QUEUES}/v1beta2"),
+    # what members train with, where the site has it: checked by dry runs, paused and ended with the workspace
+    Right(JOBSET, "jobsets", f"create {_TAKEN_AWAY}", served=f"{JOBSET}/v1alpha2"),
+    Right(TRAINER, "trainjobs", f"create {_TAKEN_AWAY}", served=f"{TRAINER}/v1alpha1"),
+    Right(TRAINER, "clustertrainingruntimes", "list", served=f"{TRAINER}/v1alpha1"),
     # environments
     Right("", "services", "create patch delete"),
     Right("", "persistentvolumeclaims", "get create delete"),

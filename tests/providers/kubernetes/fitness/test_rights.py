@@ -37,6 +37,7 @@ TAKEN_OVER = "who has rights in a namespace before it is taken over"
 OPENSHIFT = "only OpenShift serves it"
 ASLEEP = "put to sleep as Deployments are, which the contract does"
 QUEUED = "a site has Kueue: tests/lab/kueue, by the same account"
+TRAINED = "a site has JobSet and Trainer: tests/lab/trainer, by the same account"
 CARRIED = "the door carries connections to an environment: tests/lab/node/test_environments.py"
 RARE: dict[Asked, str] = {
     **{
@@ -67,6 +68,12 @@ RARE: dict[Asked, str] = {
         )
         for verb in verbs
     },
+    **{
+        (group, plural, verb): TRAINED
+        for group, plural in (("jobset.x-k8s.io", "jobsets"), ("trainer.kubeflow.org", "trainjobs"))
+        for verb in ("create", "list", "patch", "deletecollection")
+    },
+    ("trainer.kubeflow.org", "clustertrainingruntimes", "list"): TRAINED,
     **{("", f"pods/{way}", verb): CARRIED for way in ("exec", "portforward") for verb in ("get", "create")},
     ("", "pods/proxy", "get"): "a site has exporters: test_exporter.py",
     ("rbac.authorization.k8s.io", "roles", "get"): TAKEN_OVER,
