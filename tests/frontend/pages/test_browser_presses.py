@@ -120,7 +120,7 @@ def filled_in(page: Page, press: Press, workspace: Workspace) -> Locator:
             entry.fill(text.format(later=later))
     page.wait_for_load_state("networkidle")
     if press.answered:
-        expect(page.locator(press.answered)).to_be_visible()
+        expect(page.locator(press.answered).first).to_be_visible()
     if press.reviewed:
         button.click()
         button = page.locator(press.css)
