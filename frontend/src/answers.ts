@@ -68,6 +68,9 @@ function sendTyped(event: KeyboardEvent): void {
   input.form.requestSubmit(button);
 }
 
+/** What each field was answered for by `catchUp`: an answer that keeps its field would ask for the next one without end. */
+const caughtUp = new WeakMap<HTMLInputElement, string>();
+
 /**
  * What was typed before this script ran, or before htmx knew what it has just put in its place, is answered as if it were typed
  * now.
@@ -78,8 +81,9 @@ function catchUp(event: Event): void {
     "form[hx-trigger] input, form:has([data-why]) input",
     event.target,
   )) {
-    if (!input.matches("[type=text], [type=search], :not([type])") || input.value === input.defaultValue)
-      continue;
+    if (!input.matches("[type=text], [type=search], :not([type])")) continue;
+    if (input.value === (caughtUp.get(input) ?? input.defaultValue)) continue;
+    caughtUp.set(input, input.value);
     for (const kind of ["input", "change"]) input.dispatchEvent(new Event(kind, { bubbles: true }));
   }
 }

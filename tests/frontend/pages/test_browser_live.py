@@ -125,6 +125,35 @@ def test_what_is_typed_in_the_moment_of_an_answer_is_asked(
         assert complaints == []
 
 
+def test_text_that_answers_keep_in_its_field_is_asked_once(
+    chromium: Browser, machines: str, alice: User
+) -> None:
+    asked: list[str] = []
+
+    def keep(route: Route) -> None:
+        if "hx-trigger" not in route.request.headers:  # the filter has no id, unlike the part
+            asked.append(route.request.url)
+        answer = route.fetch()
+        route.fulfill(
+            response=answer, body=answer.text().replace('type="search"', 'type="search" hx-preserve')
+        )
+
+    with served() as address:
+        page, complaints = opened(context_for(chromium, address, alice))
+        page.goto(address + machines, wait_until="networkidle")
+        rows = page.locator("#machines-list tbody tr")
+        expect(rows).to_have_count(12)
+        page.route(re.compile("/machines/"), keep)
+        page.evaluate(TYPE)
+        fetched(page, "#machines-live")
+        expect(rows).to_have_count(1)
+        for _ in range(3):
+            fetched(page, "#machines-live")
+        expect(page.get_by_label("Find by name or address")).to_have_value("vm-05")
+        assert [url.partition("?")[2] for url in asked] == ["q=vm-05"]
+        assert complaints == []
+
+
 def test_what_was_opened_stays_open(chromium: Browser, db: None, olga: User) -> None:
     stage(olga)
     with served() as address:

@@ -32,14 +32,16 @@ KEEP_SAID = """() => {
 
 @dataclass(frozen=True)
 class Press:
-    """The button `css` of the page `at`, once `opens` was pressed and `typed` is in its form, by name. reviewed: the button of that
-    form that shows first what will happen. asleep: whether the workspace is suspended."""
+    """The button `css` of the page `at`, once `opens` was pressed and `typed` is in its form, by name. answered: what is there once
+    the page has drawn what that will do, which moves the button. reviewed: the button of that form that shows first what will
+    happen. asleep: whether the workspace is suspended."""
 
     at: str
     css: str
     opens: str = ""
     typed: Mapping[str, str] = field(default_factory=dict)
     by: str = "alice"
+    answered: str = ""
     reviewed: str = ""
     asleep: bool = False
 
@@ -50,7 +52,7 @@ def of_dialog(name: str, at: str, by: str = "alice", **typed: str) -> Press:
 
 PRESSES = {
     "resize": Press(f"{WORKSPACE}resize/", "#resize button[type=submit]", typed={"storage_gib": "600"}),
-    "extend": of_dialog("extend", WORKSPACE, until=LATER),
+    "extend": replace(of_dialog("extend", WORKSPACE, until=LATER), answered="#extend-effect dl"),
     "suspend": of_dialog("suspend", WORKSPACE),
     "delete": of_dialog("delete", WORKSPACE, confirm_name="era5-finetune"),
     "revoke": Press(WORKSPACE, "dialog[id$=revoke] button[type=submit]", "[data-dialog$=revoke]"),
@@ -72,6 +74,7 @@ PRESSES = {
         "#limit-project-weather-lm [data-cell]:has-text('H100')",
         {"hard": "7"},
         "olga",
+        answered="#limit-effect dd:has-text('→ 7')",
     ),
     "review": Press(
         "/operator/reservations/",
@@ -116,6 +119,8 @@ def filled_in(page: Page, press: Press, workspace: Workspace) -> Locator:
         else:
             entry.fill(text.format(later=later))
     page.wait_for_load_state("networkidle")
+    if press.answered:
+        expect(page.locator(press.answered).first).to_be_visible()
     if press.reviewed:
         button.click()
         button = page.locator(press.css)
