@@ -20,6 +20,7 @@ MODULES = (
     preflight.canary,
     preflight.platform,
     preflight.queues,
+    preflight.training,
     dcgm,
     verdicts,
 )
