@@ -13,7 +13,7 @@ from gpuaas.system.versions import license_of
 # permissive, or copyleft of the library's own files alone
 ALLOWED = re.compile(
     r"MIT(-0|-CMU)?( License)?|(New |3-Clause )?BSD( License|[ -][23]-Clause( License)?)?|0BSD|ISC( License)?|Public Domain"
-    r"|Apache([ -]2\.0)?|OSI Approved|Apache Software License|PSF-2\.0|CNRI-Python|OFL-1\.1"
+    r"|Apache([ -]2(\.0)?)?|OSI Approved|Apache Software License|PSF-2\.0|CNRI-Python|OFL-1\.1"
     r"|MPL[- ]2\.0|Mozilla Public License 2\.0|LGPL-3\.0-only"
 )
 EACH = re.compile(r"\s+(?:AND|OR)\s+|,\s+|[()]")
