@@ -117,9 +117,8 @@ def row_of(row: Job) -> Row:
             "gpus": each + fields["gpus"] if row.gpus else fields["gpus"],
         }
         note = note or (_counts_in_words(row) if row.observed else "")
-    place = row.place.name if row.place is not None else ""
-    more = {"tasks": row.tasks, "priority": row.priority, "place": place, "finished_at": row.finished_at}
-    return Row(**fields, note=note, **more)
+    fields |= {"place": row.place.name if row.place is not None else "", "note": note}
+    return Row(**fields, tasks=row.tasks, priority=row.priority, finished_at=row.finished_at)
 
 
 def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:

@@ -1,15 +1,22 @@
 """A job that runs in another workspace of its project while its own is full: it comes, it leaves, and the lender's own jobs never wait
 for it longer than the notice."""
 
-import pytest
+from datetime import timedelta
 
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from billing.selectors.inside import inside_cost
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.core.clock import whole_second
 from gpuaas.core.errors import Invalid
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import job_cancel, job_delete, queue_start
 from gpuaas.jobs.tasks import sweep
+from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.providers.sandbox.dials import dials_set
-from gpuaas.providers.sandbox.models import SandboxJob
+from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
 from gpuaas.workspaces.lending import KEPT
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor
 from gpuaas.workspaces.room import room_of
@@ -152,22 +159,17 @@ def test_neither_a_closed_one_nor_one_of_another_project_or_price_class_lends(
 ) -> None:
     reserved = FlavorFactory.create(pool=h100.pool, slug="h100.reserved", price_class="reserved")
     sold = WorkspaceFlavor.objects.filter(workspace=lender)
-    for deed, back in (
-        (lambda: sold.update(flavor=reserved), lambda: sold.update(flavor=h100)),
-        (
-            lambda: Workspace.objects.filter(pk=lender.pk).update(open_to_project=False),
-            lambda: Workspace.objects.filter(pk=lender.pk).update(open_to_project=True),
-        ),
-        (
-            lambda: Workspace.objects.filter(pk=lender.pk).update(project=other_project),
-            lambda: Workspace.objects.filter(pk=lender.pk).update(project=workspace.project),
-        ),
+    rows = Workspace.objects.filter(pk=lender.pk)
+    for found, changed, back in (
+        (sold, {"flavor": reserved}, {"flavor": h100}),
+        (rows, {"open_to_project": False}, {"open_to_project": True}),
+        (rows, {"project": other_project}, {"project": workspace.project}),
     ):
-        deed()
+        found.update(**changed)
         row = waits(as_alice, workspace, gpus=1)
         assert (row.state, row.place) == ("requested", None)
         job_cancel(actor=as_alice, job=row)
-        back()
+        found.update(**back)
     assert waits(as_alice, workspace, gpus=1).place == lender
 
 
@@ -288,3 +290,41 @@ def test_the_sweep_asks_for_a_round_where_guests_are(
     monkeypatch.setattr("gpuaas.jobs.services.queue.poke", lambda *words: poked.append(words))
     sweep()
     assert poked == [("jobs.queue", str(lender.pk))]
+
+
+def test_a_round_costs_the_same_however_many_wait(
+    as_alice: Actor, workspace: Workspace, lender: Workspace, own: Job
+) -> None:
+    running(as_alice, lender, "theirs", gpus=4)
+    costs = []
+    for more in (2, 6):
+        for number in range(more):
+            submitted(as_alice, workspace, f"n-{more}-{number}", gpus=1, borrow=True)
+        queue_start(workspace_id=workspace.pk)  # writes why they wait
+        with CaptureQueriesContext(connection) as found:
+            queue_start(workspace_id=workspace.pk)
+        costs.append(len(found))
+    assert costs[0] == costs[1]
+
+
+def test_its_gpus_count_where_it_ran(as_alice: Actor, guest: Job, lender: Workspace) -> None:
+    """The meter finds the lender by the namespace, and the job's page finds the pods by their names."""
+    assert guest.ready_at is not None
+    moment = whole_second(guest.ready_at)
+    (pod,) = SandboxPod.objects.filter(namespace__name=lender.external_name)
+    flavor = lender.flavors.get().flavor
+    UsageInterval.objects.create(
+        site=guest.site,
+        workspace=lender,
+        project=guest.project,
+        consumer_uid="pod-1",
+        consumer_name=pod.name,
+        resource_name="nvidia.com/gpu",
+        meter=Meter.GPU_ALLOCATED,
+        flavor=flavor,
+        quantity=2,
+        started_at=moment,
+        last_seen_at=moment,
+        ended_at=moment + timedelta(seconds=100),
+    )
+    assert inside_cost(actor=as_alice, row=guest).gpu_seconds == 200
