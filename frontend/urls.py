@@ -51,6 +51,7 @@ workspace_patterns: list[URLPattern] = [
     path("queue/", job_queue.index, name="job_queue"),
     path("history/", history.workspace, name="workspace_history"),
     path("drift/", workspace_actions.drift_check, name="workspace_drift_check"),
+    path("lend/", workspace_actions.lend, name="workspace_lend"),
     path("credential/", workspace_access.credential, name="workspace_credential"),
     path("access/", access.workspace, name="workspace_access"),
     path("access/<uuid:user>/revoke/", workspace_access.revoke, name="workspace_access_revoke"),

@@ -97,7 +97,12 @@ def _intervals(row: Inside) -> Iterable[UsageInterval]:
     else:
         tokens = Q(meter__in=TOKEN_METERS, consumer_uid__startswith=f"tokens:{row.pk}:")
         mine = Q(consumer_name__in=row.pods, meter=Meter.GPU_ALLOCATED) | tokens
-    return UsageInterval.objects.filter(mine, workspace=row.workspace_id).order_by()
+    return UsageInterval.objects.filter(mine, workspace__in=_places(row)).order_by()
+
+
+def _places(row: Inside) -> list[uuid.UUID]:
+    """A guest's pods count in the workspace that they were in."""
+    return row.ran_in if isinstance(row, Job) else [row.workspace_id]
 
 
 def _seconds(each: UsageInterval, now: datetime) -> int:
@@ -116,7 +121,7 @@ def _parts(row: Inside, found: Sequence[UsageInterval], now: datetime) -> list[_
         "most_added": tariff.most_added,
         "observed": OBSERVED,
         "projects_asked": [row.project_id],
-        "holders": [row.workspace_id],
+        "holders": _places(row),
         "lent": row.workspace.is_spot,
         "ids": [each.pk for each in found],
         "vcpus": [vcpus for vcpus, _ in sizes],

@@ -174,6 +174,12 @@ class JobForm(TransferRows, InsideForm):
         help_text="How many run at the same time. Empty: as many as fit in what the workspace has bought.",
     )
 
+    borrow = forms.BooleanField(
+        label="May run in another workspace",
+        required=False,
+        help_text="Of the project, while this one is full. It starts anew if it has to leave that for its own jobs. Not with a volume or "
+        "files, which stay here.",
+    )
     mail = forms.BooleanField(
         label="E-mail me when it has ended",
         required=False,

@@ -10,7 +10,19 @@ from frontend import formats
 from frontend.components import Fact, Meter, Notice
 from frontend.lists import some_of
 from frontend.place import ProjectPlace
-from frontend.presenters import access, cost, drift, events, held, money, operations, pods, tuning, workspaces
+from frontend.presenters import (
+    access,
+    cost,
+    drift,
+    events,
+    guests,
+    held,
+    money,
+    operations,
+    pods,
+    tuning,
+    workspaces,
+)
 from frontend.presenters.machines import machine_pods
 from frontend.presenters.operator.sites import version_of
 from frontend.presenters.pods import EvictionRow, PodRow
@@ -55,6 +67,7 @@ class Page:
     events_count: int
     cost: cost.CostCard | None
     access: access.AccessCard
+    lent: guests.Lent | None
     setup: tuple[Fact, ...]
     conditions: tuple[held.ConditionRow, ...]
     words: Words
@@ -108,6 +121,7 @@ def page_of(workspace: Workspace, here: ProjectPlace, *, now: datetime) -> Page:
         **_found_and_told(workspace, here, may),
         cost=_cost(workspace, here, now),
         access=access.card_of(workspace, here, manages=may.members),
+        lent=guests.lent_of(workspace, here),
         setup=tuning.setup_facts(workspace),
         conditions=held.conditions_of(workspace),
         words=words,

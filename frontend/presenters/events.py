@@ -119,6 +119,11 @@ WORDS: dict[str, Say] = {
     ),
     "workspace.member_set": lambda _before, after, _zone: f"Added {_names(after)}",
     "workspace.member_remove": lambda before, _after, _zone: f"Removed {_names(before)}",
+    "workspace.lend": lambda _before, after, _zone: (
+        "Opened it to jobs of the project"
+        if after.get("open_to_project")
+        else "Closed it to jobs of the project"
+    ),
     "workspace.suspend": lambda _before, _after, _zone: "Requested suspension",
     "workspace.resume": lambda _before, _after, _zone: "Requested resumption",
     "workspace.adopt": lambda _before, after, _zone: f"Adopted existing resources: {_sizes(after)}",

@@ -74,7 +74,10 @@ def cost_facts(row: Environment | Job, here: ProjectPlace) -> tuple[Fact, ...]:
         if not found.included:
             return tuple(facts)
         return (*facts, Fact("Share so far", f"{share}, included in what {row.workspace.name} is charged"))
-    words = f"{share}, its share of what {row.workspace.name} is charged: not charged again{limits}"
+    where = f"{row.workspace.name} is"
+    if isinstance(row, Job) and row.lenders:
+        where = "the workspaces that it ran in are"
+    words = f"{share}, its share of what {where} charged: not charged again{limits}"
     return (Fact("Cost so far", words),)
 
 

@@ -46,6 +46,7 @@ class Row(inside.Row):
     note: str
     tasks: int
     priority: str
+    place: str
     finished_at: datetime | None
 
 
@@ -116,7 +117,8 @@ def row_of(row: Job) -> Row:
             "gpus": each + fields["gpus"] if row.gpus else fields["gpus"],
         }
         note = note or (_counts_in_words(row) if row.observed else "")
-    return Row(**fields, note=note, tasks=row.tasks, priority=row.priority, finished_at=row.finished_at)
+    fields |= {"place": row.place.name if row.place is not None else "", "note": note}
+    return Row(**fields, tasks=row.tasks, priority=row.priority, finished_at=row.finished_at)
 
 
 def page_of(row: Job, here: ProjectPlace, task: int | None = None) -> Page:
@@ -196,6 +198,7 @@ def _counts_in_words(row: Job) -> str:
 def urls_of(row: Job) -> dict[str, str]:
     at = [row.project.slug, row.pk]
     urls = {name: reverse(f"frontend:job_{name}", args=at) for name in DEEDS}
+    urls["place"] = held.url_of(row.place) if row.place is not None else ""
     urls["again"] = held.url_of(row.again) if row.again is not None else ""
     return {**urls, "page": held.url_of(row), "workspace": held.url_of(row.workspace)}
 
@@ -255,6 +258,7 @@ def _facts(row: Job) -> tuple[Fact, ...]:
         Fact(f"GPUs{of_each}", inside.gpus_of(row)),
         Fact(f"vCPU and memory{of_each}", f"{row.vcpus:,} vCPU, {row.memory_gib:,} GiB"),
         *inside.spot_facts(row),
+        *_place_facts(row),
         Fact("Priority", row.get_priority_display().lower()),
         Fact("Attempt", _attempt_of(row)),
         Fact("Deadline", formats.duration(row.deadline_seconds) if row.deadline_seconds else "none"),
@@ -272,6 +276,18 @@ def _facts(row: Job) -> tuple[Fact, ...]:
     if row.volume:
         facts.append(Fact("Volume", f"{row.volume} at {row.mount}"))
     return (*facts, *(Fact(name, value) for name, value in row.variables.items()))
+
+
+def _place_facts(row: Job) -> list[Fact]:
+    if row.place is not None:
+        ran = "Runs in" if row.holding else "Ran in"
+        words = (
+            f"{row.place.name}, since {formats.when(row.placed_at)}: {row.workspace.name} had no room for it"
+        )
+        return [Fact(ran, words)]
+    return (
+        [Fact("May run in", "another workspace of the project while this one is full")] if row.borrow else []
+    )
 
 
 def _script_facts(row: Job) -> list[Fact]:

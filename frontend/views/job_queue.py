@@ -6,6 +6,7 @@ from django.urls import reverse
 from frontend.lists import Column, Filter, Listing, Query, find, list_page, saying
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace
+from frontend.presenters.guests import guests_in
 from frontend.presenters.inside import free_in
 from frontend.presenters.job_queue import row_of
 from frontend.views.jobs import trail
@@ -43,6 +44,7 @@ def index(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpRespo
         "workspace": row,
         "chosen": row,
         "free": free_in(row),
+        "guests": guests_in(row),
         "jobs_url": reverse("frontend:jobs", args=[here.project.slug]),
         "crumbs": trail(here, Crumb(f"Queue of {row.name}")),
     }

@@ -59,6 +59,7 @@ LIST = Listing(
         Column("size", "vCPU and memory"),
         Column("tasks"),
         Column("priority"),
+        Column("place"),
         Column("created", "Submitted", "created_at", "created_at"),
         Column("finished", "Ended", "finished_at", "finished_at"),
         Column("created_by"),
@@ -197,7 +198,7 @@ def filled(
         rows = {way: count + ROWS * ("more" in given) for way, count in rows.items()}
         # a browser sends nothing of what the template locks, nor of a box that is not checked
         locked = template.locked if template is not None else ()
-        unchecked = {name: "" for name in ("together", "mail") if name not in locked}
+        unchecked = {name: "" for name in ("together", "borrow", "mail") if name not in locked}
         initial, given = {**initial, **unchecked, **given.dict()}, None
     names = credentials_for(**here.given).values_list("name", flat=True)
     return given, {"rows": rows, "credentials": list(names), "initial": initial}

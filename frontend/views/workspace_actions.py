@@ -42,6 +42,19 @@ def member_remove(request: HttpRequest, here: ProjectPlace, row: Workspace, user
 
 
 @workspace_action(Permission.WORKSPACE_CREATE)
+def lend(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
+    """Undo is the other button, so nothing is asked before."""
+    is_open = request.POST.get("open") == "yes"
+    services.workspace_lend(actor=here.actor, workspace=row, open_to_project=is_open)
+    text = (
+        f"{row.name} is open to the project."
+        if is_open
+        else f"{row.name} is closed. Jobs of others leave it."
+    )
+    return done(request, text, url_of(row))
+
+
+@workspace_action(Permission.WORKSPACE_CREATE)
 def drift_check(request: HttpRequest, here: ProjectPlace, row: Workspace) -> HttpResponse:
     services.drift_check_request(actor=here.actor, workspace=row)
     text = "Comparing with the site. Differences will appear here."

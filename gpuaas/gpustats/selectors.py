@@ -152,7 +152,7 @@ def job_figures(*, actor: Actor, job: Job, now: datetime | None = None) -> Figur
     kept_since = at - timedelta(days=settings.GPU_SAMPLES_DAYS)
     begins, ended_at = job.ready_at or job.created_at, job.finished_at or job.deleted_at or at
     rows = GpuSample.objects.filter(
-        workspace=job.workspace_id,
+        workspace__in=job.ran_in,
         pod__startswith=f"{job.external_name}-",
         pod__regex=job.pods_named,
         at__gte=max(clock.whole_second(job.created_at), kept_since),  # as samples are

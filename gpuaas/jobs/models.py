@@ -1,6 +1,7 @@
 """Jobs, their operations and their logs; and credentials for their files."""
 
 import re
+import uuid
 
 from django.db import models
 from django.db.models import Q
@@ -26,7 +27,11 @@ class Job(Inside):
     confirmed that nothing of it is left. outcome: how it ended, one of ENDED, known before it is there; cause: of a failure, in
     one word, such as OOMKilled. attempt: the newest one, from 1. again: the job that it repeats. template: the name of that
     by which it was submitted, as it was then. preempted: by what name the site ended it last for somebody who bought the GPUs that it
-    borrows; preempted_at: when that was seen; preemptions: how often.
+    borrows; preempted_at: when that was seen; preemptions: how often. The last two are also those of a guest that had to leave.
+
+    borrow: it may run in another workspace of its project, as a guest, while its own is full. place: that one, from when it leaves
+    the queue; null: its own. placed_at: when it came there. lenders: the ids of all that it ever was a guest of. One that has to leave
+    is ending without an outcome, and waits in its own queue again.
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. launcher: task 0 alone runs the command, which starts its processes in
@@ -80,6 +85,18 @@ class Job(Inside):
     preempted = models.CharField(max_length=253, blank=True, default="", db_default="", editable=False)
     preempted_at = models.DateTimeField(null=True, blank=True, editable=False)
     preemptions = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    borrow = models.BooleanField(default=False, db_default=False)
+    place = models.ForeignKey(
+        Workspace,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="guests",
+        db_index=False,
+        editable=False,
+    )
+    placed_at = models.DateTimeField(null=True, blank=True, editable=False)
+    lenders = models.JSONField(default=list, db_default=[], blank=True, editable=False)
     finished_at = models.DateTimeField(null=True, blank=True)
     mail = models.BooleanField(default=False, db_default=False)
     mailed_at = models.DateTimeField(null=True, blank=True, editable=False)
@@ -104,6 +121,7 @@ class Job(Inside):
             ),
             models.Index(fields=["workspace"], condition=Q(holding=True), name="job_holding_idx"),
             models.Index(fields=["workspace"], condition=Q(moving=True), name="job_moving_idx"),
+            models.Index(fields=["place"], condition=Q(place__isnull=False), name="job_place_idx"),
             models.Index(fields=["finished_at"], condition=Q(mail=True, mailed_at=None), name="job_mail_idx"),
             models.Index(
                 Coalesce("finished_at", "deleted_at"),
@@ -124,8 +142,18 @@ class Job(Inside):
         return rf"^{re.escape(self.external_name)}-([0-9]+-)?[a-z0-9]{{1,5}}$"
 
     @property
+    def runs_in(self) -> Workspace:
+        """In whose namespace it is, and of which it takes."""
+        return self.place or self.workspace
+
+    @property
+    def ran_in(self) -> list[uuid.UUID]:
+        """The workspaces in which any of its pods may have been."""
+        return [self.workspace_id, *map(uuid.UUID, self.lenders)]
+
+    @property
     def takes(self) -> dict[str, int]:
-        """Of its workspace, by the fields of an order: what runs at the same time."""
+        """Of the workspace that it runs in, by the fields of an order: what runs at the same time."""
         return {name: each * self.at_once for name, each in self.sizes.items()}
 
 

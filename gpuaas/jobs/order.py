@@ -31,6 +31,7 @@ USUAL: Final[dict[str, Any]] = {
     "inputs": (),
     "outputs": (),
     "mail": False,
+    "borrow": False,
 }
 RETRIES_MOST = 10
 TASKS_MOST = 1000
@@ -74,6 +75,8 @@ def order_read(
         read["priority"] = priority_read(found["priority"])
     with wrong:
         read["mail"] = _switch("mail", found["mail"])
+    with wrong:
+        read["borrow"] = _borrow(found)
     _tasks(found, read, wrong)
     if (deadline := found["deadline_seconds"]) is not None:
         with wrong:
@@ -138,6 +141,18 @@ def _at_odds(
             "retries",
             f"{words} {tasks * (retries + 1):,} attempts, and a job has {ATTEMPTS_MOST:,} at most",
         )
+
+
+def _borrow(found: Mapping[str, Any]) -> bool:
+    """What it needs of its own namespace keeps it there."""
+    borrow = _switch("borrow", found["borrow"])
+    bound = next((name for name in ("volume", "inputs", "outputs") if found[name]), "")
+    if borrow and bound:
+        what = "mounts a volume" if bound == "volume" else "moves files"
+        raise Invalid.field(
+            "borrow", f"a job that {what} stays where the volume is: leave this out, or the {bound}"
+        )
+    return borrow
 
 
 def _switch(field: str, value: Any) -> bool:

@@ -7,8 +7,9 @@ from datetime import datetime, timedelta
 from itertools import count
 
 from gpuaas.core import clock
+from gpuaas.jobs.guests import NOTICE
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import ahead_of, in_turn
+from gpuaas.jobs.selectors import ahead_of, held_in, in_turn
 from gpuaas.jobs.states import JobState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room, room_of
@@ -25,10 +26,13 @@ class Ends:
         self._numbers = count()  # jobs themselves have no order
 
     def add(self, row: Job, started: datetime) -> None:
+        at = started + timedelta(seconds=row.deadline_seconds) if row.deadline_seconds is not None else None
         if row.state == JobState.ENDING:
-            heapq.heappush(self._heap, (started, next(self._numbers), row))
-        elif row.deadline_seconds is not None:
-            at = started + timedelta(seconds=row.deadline_seconds)
+            at = started
+        elif row.place_id is not None:  # it leaves for the workspace's own
+            leaves = clock.now() + NOTICE
+            at = leaves if at is None else min(at, leaves)
+        if at is not None:
             heapq.heappush(self._heap, (at, next(self._numbers), row))
 
     def until(self, room: Room, row: Job, now: datetime) -> tuple[Room, datetime] | None:
@@ -37,7 +41,7 @@ class Ends:
             if not self._heap:
                 return None
             at, _, ended = heapq.heappop(self._heap)
-            room, now = _without(room, ended), max(now, at)
+            room, now = room.more(ended.pool, ended.takes), max(now, at)
         return room, now
 
 
@@ -52,7 +56,8 @@ class Turn:
 
 
 def starts_by(row: Job) -> datetime | None:
-    """To the minute. It holds if all that runs ends by its deadline, and nothing comes before it in the queue meanwhile. None for one
+    """To the minute. It holds if all that runs ends by its deadline, guests within their notice, and nothing comes before it in the
+    queue meanwhile. One that borrows may start earlier elsewhere. None for one
     that is not in the queue, and where what it needs is taken by something without a deadline, or too many are before it."""
     if row.state != JobState.QUEUED:
         return None
@@ -82,7 +87,7 @@ def _starts(workspace: Workspace, rows: Sequence[Job]) -> Iterator[datetime | No
     """Of each of those that wait, which are the first of the queue in their order."""
     room, now = room_of(workspace=workspace), clock.now()
     ends, empty = Ends(), room.empty
-    for each in Job.objects.filter(workspace=workspace, holding=True).select_related("pool"):
+    for each in held_in(workspace).select_related("pool"):
         ends.add(each, each.ready_at or now)
     known = True
     for row in rows:
@@ -101,7 +106,3 @@ def _starts(workspace: Workspace, rows: Sequence[Job]) -> Iterator[datetime | No
 def _minute_of(at: datetime) -> datetime:
     whole = at.replace(second=0, microsecond=0)
     return whole if whole == at else whole + MINUTE
-
-
-def _without(room: Room, row: Job) -> Room:
-    return room.less(row.pool, {name: -each for name, each in row.takes.items()})

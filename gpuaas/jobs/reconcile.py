@@ -14,6 +14,7 @@ from typing import Any
 from gpuaas.core import claims, clock
 from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs import staging
+from gpuaas.jobs.guests import runs_again_write
 from gpuaas.jobs.lending import is_out, preemption_write, waiting_words
 from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
 from gpuaas.jobs.models import Job
@@ -32,18 +33,29 @@ from gpuaas.lifecycle.kind import conditions_write
 from gpuaas.lifecycle.operations import StepRow, StepState
 from gpuaas.providers.base import DEADLINE, Change, JobPhase, ObservedJob
 from gpuaas.staging.transfers import Way
+from gpuaas.workspaces.lending import KEPT
 from gpuaas.workspaces.room import room_of
 from tenants.actors import SYSTEM
 
 S = JobState
 PAUSE, PAUSE_MOST = timedelta(seconds=10), timedelta(minutes=6)  # before another attempt, doubled each time
+# of one that waits again after it was a guest: nothing of what it did counts
+AS_NEW: dict[str, Any] = {
+    "place": None,
+    "placed_at": None,
+    "ready_at": None,
+    "attempt": 0,
+    "exit_code": None,
+    "observed": {},
+    "waiting": "",
+}
 OVER = frozenset({JobPhase.GONE, JobPhase.SUCCEEDED, JobPhase.FAILED})
 Action = StepRow | Finish | Look | Moved | CleanUp | Rest
 
 
 def plan(state: S, pending: Sequence[StepRow], outcome: str, *, moving: bool, moved: bool) -> Action:
-    """`pending`: steps that are not done, in order. outcome and moving: of the row; moved: whether its mover is known to have
-    succeeded."""
+    """`pending`: steps that are not done, in order. outcome and moving: of the row; a guest that leaves has no outcome. moved: whether
+    its mover is known to have succeeded."""
     match state:
         case S.QUEUED:
             return Rest(None)
@@ -54,7 +66,7 @@ def plan(state: S, pending: Sequence[StepRow], outcome: str, *, moving: bool, mo
         case S.STARTING | S.RUNNING:
             return pending[0] if pending else Look()
         case S.ENDING:
-            return pending[0] if pending else Finish(S(outcome))
+            return pending[0] if pending else Finish(S(outcome) if outcome else S.QUEUED)
         case S.DELETING:
             return pending[0] if pending else Finish(S.DELETED)
         case _:
@@ -86,6 +98,8 @@ def _act(visit: Visit, action: Action) -> bool:
         case CleanUp():
             RECORD.clean_up(visit, Change.DELETE)
         case StepRow(state=StepState.WAITING) if visit.row.state == S.ENDING:
+            if not visit.row.outcome:
+                _ended_before(visit)
             found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, most=TASKS_KEPT)
             RECORD.step_begin(visit, action, also=partial(logs_write, found=found))
             return RECORD.act(visit, action)
@@ -118,6 +132,7 @@ def _look(visit: Visit) -> bool:
                 RECORD.operation_end(visit, clock.now(), succeeded=True)
             JOB.move(row, S.RUNNING, ready_at=row.ready_at or clock.now())
             row.due_at = visit.row.due_at  # the transition has read the row anew
+            runs_again_write(row)
             news = True
         claims.release(row, due_at=_next_look(row), attempts=0)
         if news:
@@ -126,7 +141,10 @@ def _look(visit: Visit) -> bool:
 
 
 def _never(row: Job) -> str:
-    """Why it will not start, where its workspace was made smaller since it left the queue: nothing behind it would, either."""
+    """Why it will not start, where its workspace was made smaller since it left the queue: nothing behind it would, either. A guest
+    leaves in time."""
+    if row.place_id is not None:
+        return ""
     short = room_of(workspace=row.workspace, besides=row).empty.shortage(row.pool, row.takes)
     if short is None:
         return ""
@@ -208,20 +226,43 @@ def _finish(visit: Visit, state: S) -> None:
     moment = clock.now()
     with RECORD.guarded(visit) as row:
         if row.state == S.ENDING:
-            state = S(row.outcome)  # it may be cancelled until then
+            state = S(row.outcome) if row.outcome else S.QUEUED  # it may be cancelled until then
         RECORD.operation_end(visit, moment, succeeded=True)
         conditions_write(row, visits.reachable(), drop=(visits.PROGRESSING,))
         changes: dict[str, Any] = {"deleted_at": moment} if state == S.DELETED else {}
         due_at: datetime | None = moment + visits.LEFTOVERS_AFTER
         if state == S.SUCCEEDED and row.unmoved:
             state, due_at, changes = S.STAGING_OUT, None, {"staging": Way.OUT}
+        if state == S.QUEUED:
+            due_at, changes = None, AS_NEW
+        queue_poke(row.runs_in.pk)
         JOB.move(row, state, reason=row.failure, holding=False, moving=False, **changes)
         if state == S.DELETED:
             logs_delete(row)
         row.due_at = visit.row.due_at  # the transition has read the row anew
         claims.release(row, due_at=due_at, attempts=0)
-        queue_poke(row.workspace_id)
+        if row.state == S.QUEUED:
+            queue_poke(row.workspace_id)
         JOB.announce(row)
+
+
+def _ended_before(visit: Visit) -> None:
+    """Of a guest that has to leave: it may have ended by itself before anything of it is removed."""
+    seen = visit.driver.observe(visit.spec)
+    if seen.phase not in {JobPhase.SUCCEEDED, JobPhase.FAILED}:
+        return
+    with RECORD.guarded(visit) as row:
+        if row.outcome or (seen.phase is JobPhase.FAILED and _has_another(row, seen)):
+            return
+        row.outcome = S.SUCCEEDED if seen.phase is JobPhase.SUCCEEDED else S.FAILED
+        row.failure, row.cause = seen.detail[:500], seen.reason[:40]
+        row.ready_at, row.finished_at = row.ready_at or clock.now(), clock.now()
+        row.preemptions -= 1
+        _seen_write(row, seen)
+        row.save(
+            update_fields=["outcome", "failure", "cause", "ready_at", "finished_at", "preemptions", "waiting"]
+        )
+        conditions_write(row, drop=(KEPT,))
 
 
 def _give_up(visit: Visit, step: StepRow, error: GpuaasError) -> None:

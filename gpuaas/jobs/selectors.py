@@ -25,7 +25,7 @@ from tenants.selectors import project_require
 # relations of what pages and serializers show
 SHOWN = (
     *("project__organization", "site", "workspace__project__organization", "workspace__site"),
-    *("pool__gpu_type", "created_by", "again"),
+    *("pool__gpu_type", "created_by", "again", "place"),
 )
 
 
@@ -129,13 +129,26 @@ def logs_taken(row: Job) -> list[int]:
     return list(TaskLog.objects.filter(job=row).values_list("task", flat=True))
 
 
+def held_in(workspace: Workspace) -> QuerySet[Job]:
+    """Those that take of what a workspace has bought: its own that run in it, and its guests."""
+    return Job.objects.filter(Q(place=workspace) | Q(place=None, workspace=workspace), holding=True)
+
+
+def guests_of(workspace: Workspace) -> QuerySet[Job]:
+    """Jobs of the project's other workspaces that are in this one, the newest first. The caller has checked access."""
+    rows = Job.objects.filter(place=workspace, holding=True).select_related(
+        "project", "workspace", "pool__gpu_type", "created_by"
+    )
+    return rows.order_by("-placed_at", "-pk")
+
+
 def taken_by(workspace: Workspace, besides: Any = None) -> Taken:
-    """What the jobs of a workspace take of it, without `besides`: those that have left its queue, until the site has confirmed
-    their end; and their movers. Three queries."""
-    ours = Job.objects.filter(workspace=workspace).order_by()
+    """What jobs take of a workspace, without `besides`: those that have left its queue, and its guests, until the site has confirmed
+    their end; and its movers. Three queries."""
+    others, moving = held_in(workspace).order_by(), Job.objects.filter(workspace=workspace, moving=True)
     if besides is not None:
-        ours = ours.exclude(pk=besides.pk)
-    others, movers = ours.filter(holding=True), ours.filter(moving=True).count()
+        others, moving = others.exclude(pk=besides.pk), moving.exclude(pk=besides.pk)
+    movers = moving.count()
     sums = others.aggregate(
         **{name: Sum(F(name) * F("at_once"), default=0) for name in ("vcpus", "memory_gib")}
     )

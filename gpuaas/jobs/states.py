@@ -2,7 +2,8 @@
 
 The values are those of the frame (`gpuaas/lifecycle/states.py`) where they mean the same to it; people, pages and the API read
 the names. The edges are a job's own: it runs once, so nothing leads back, but to another attempt of tasks that
-run together, to start after it was ended for a buyer, and to move files that could not be moved.
+run together, to start after it was ended for a buyer, to wait again after it was a guest, and to move files that could not be
+moved.
 """
 
 from typing import Any
@@ -57,7 +58,8 @@ MACHINE = Machine(
         # to start again: of tasks that run together, of which one has failed; or once it was ended for a buyer
         S.RUNNING: frozenset({S.STARTING, S.ENDING, S.DELETING}),
         # the site holds nothing of it any more: how it ended is known since before
-        S.ENDING: frozenset({*ENDED, S.STAGING_OUT, S.DELETING}),
+        # or it had to leave the workspace that it was a guest of, and waits in its own queue again
+        S.ENDING: frozenset({*ENDED, S.STAGING_OUT, S.QUEUED, S.DELETING}),
         # its outputs are where they belong; the rest as in staging in
         S.STAGING_OUT: frozenset({S.SUCCEEDED, S.ENDING, S.CANCELLED, S.DELETING}),
         **{state: frozenset({S.DELETING}) for state in ENDED},

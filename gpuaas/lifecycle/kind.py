@@ -94,6 +94,12 @@ class Kind(Generic[RowT]):
             version_require(row.version, expected_version, self.noun)
         return row
 
+    def lock_all(self, pks: Iterable[Any]) -> dict[Any, RowT]:
+        """Those of the rows that there are, as they are now, locked until the transaction ends. Everybody who locks several does so in
+        the order of their keys: nobody waits for somebody who waits."""
+        rows = self.rows.select_for_update(of=("self",), no_key=True).select_related(*self._reads)
+        return {row.pk: row for row in rows.filter(pk__in=list(pks)).order_by("pk")}
+
     def asked(self, actor: Actor, row: RowT, verb: Verb, expected_version: int | None = None) -> RowT:
         """The row, locked, if the verb is allowed to the actor now or changes nothing (`is_already`).
 

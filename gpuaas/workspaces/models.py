@@ -34,7 +34,8 @@ class Workspace(Provisioned):
     """A tenant's slice of a site: flavors × counts, storage, members, lease. observed: hard, used, consumers, at.
 
     storage_gib is plain storage; what is bought of a storage class by name are its `storage` rows. notice_seconds: that of its
-    flavors, all of which are lent; 0: none is, which never changes.
+    flavors, all of which are lent; 0: none is, which never changes. open_to_project: jobs of the project's other workspaces may run
+    in it while there is room.
     """
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, related_name="workspaces")
@@ -43,6 +44,7 @@ class Workspace(Provisioned):
     state = models.CharField(max_length=16, choices=WorkspaceState, default=WorkspaceState.REQUESTED)
     storage_gib = models.PositiveIntegerField(default=0)
     notice_seconds = models.PositiveIntegerField(default=0, db_default=0, editable=False)
+    open_to_project = models.BooleanField(default=False, db_default=False)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     # of a namespace or project that was there before the portal; "" = named by us
     adopted_name = models.CharField(max_length=63, blank=True, editable=False)

@@ -135,6 +135,10 @@ class Room:
         }
         return Room(amounts, pools)
 
+    def more(self, pool: GpuPool | None, given: Mapping[str, int]) -> "Room":
+        """What is left once that is given back."""
+        return self.less(pool, {name: -each for name, each in given.items()})
+
     @property
     def empty(self) -> "Room":
         """As it is while nothing is taken."""

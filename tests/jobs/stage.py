@@ -5,6 +5,7 @@ from typing import Any
 
 import time_machine
 
+from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
 from gpuaas.core.crypto import encrypt_json
 from gpuaas.core.ids import uuid7
@@ -14,9 +15,11 @@ from gpuaas.jobs.services import credential_create, job_create, queue_start, tem
 from gpuaas.jobs.states import ENDED, JobState
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_lend
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.environments.stage import workspace_ready
+from tests.workspaces import stage as workspaces
 
 __all__ = ["workspace_ready"]
 
@@ -120,10 +123,30 @@ def run_now(row: Job) -> Job:
     return fresh(row)
 
 
+def lender_ready(
+    actor: Actor, project: Project, site: Site, name: str = "shared", h100s: int = 4
+) -> Workspace:
+    """Another workspace of the project, open to it."""
+    found = workspaces.ready(actor, project, site, name=name, h100s=h100s)
+    return workspace_lend(actor=actor, workspace=found, open_to_project=True)
+
+
+def visited(row: Job, *, runs: int = 1) -> Job:
+    """Without a round of any queue."""
+    for _ in range(runs):
+        Job.objects.filter(pk=row.pk).update(due_at=now())
+        run(row.pk)
+    return fresh(row)
+
+
+def ended(row: Job) -> None:
+    """Its program is done."""
+    SandboxPod.objects.filter(name__startswith=row.external_name).update(run_seconds=0)
+
+
 def fresh(row: Job) -> Job:
-    return Job.objects.select_related("workspace__project__organization", "workspace__site", "site").get(
-        pk=row.pk
-    )
+    rows = Job.objects.select_related("workspace__project__organization", "workspace__site", "site", "place")
+    return rows.get(pk=row.pk)
 
 
 def settle(row: Job, state: str = "", *, runs: int = 20) -> Job:

@@ -35,6 +35,7 @@ NOT_LENT = (
     "the workspace borrows its GPUs, and nothing keeps them until all tasks have theirs: let the tasks run independently, or choose a "
     "workspace that has bought its GPUs"
 )
+NOT_TWICE = "the workspace borrows its GPUs already, and what runs in it is charged by itself: leave this out"
 # what a repetition takes from the job that it repeats, unless it is given anew
 REPEATED = (
     *("name", "image", "command", "arguments", "variables", "gpus", "vcpus", "memory_gib"),
@@ -50,6 +51,7 @@ REPEATED = (
         "inputs",
         "outputs",
         "mail",
+        "borrow",
     ),
 )
 
@@ -95,8 +97,8 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, launcher, inputs, outputs, mail;
-    those that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
+    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, launcher, inputs, outputs, mail,
+    borrow; those that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
     where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
@@ -105,9 +107,10 @@ def job_create(
     JOBS.steps_of(row, Change.CREATE)
     row.save(force_insert=True)
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
-    by = {"template": template} if template else {}
+    by: dict[str, Any] = {"template": template} if template else {}
     by |= {"priority": row.priority} if row.priority != Priority.NORMAL else {}
     by |= {"launcher": row.launcher} if row.launcher else {}
+    by |= {"borrow": True} if row.borrow else {}
     shape = ("tasks", "at_once", "together")
     several = {name: getattr(row, name) for name in shape} if row.tasks > 1 else {}
     moves = {
@@ -149,6 +152,9 @@ def _judged(
     if row.together and workspace.is_spot:
         with wrong:
             raise Invalid.field("together", NOT_LENT)
+    if row.borrow and workspace.is_spot:
+        with wrong:
+            raise Invalid.field("borrow", NOT_TWICE)
     with wrong:
         _launcher_require(row, workspace)
     row.at_once = _at_once(row, room.empty)
@@ -190,8 +196,8 @@ def job_rerun(*, actor: Actor, job: Job, gpu: str | None = None, **changes: Any)
 
 @transaction.atomic
 def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, reason: str = "") -> Job:
-    """From any state before its end; what it was doing is lost. Repeating it changes nothing. Of one that has succeeded and is being
-    ended the outputs stay where they are; raises Conflict for any other that has ended."""
+    """From any state before its end, also of a guest that is leaving; what it was doing is lost. Repeating it changes nothing. Of one
+    that has succeeded and is being ended the outputs stay where they are; raises Conflict for any other that has ended."""
     row = JOB.asked(actor, job, Verb.SUSPEND, expected_version)
     words = reason or f"cancelled by {actor.name}"
     if JOB.is_already(row, Verb.SUSPEND):
@@ -207,13 +213,20 @@ def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, r
 
 
 def _outputs_keep(row: Job, actor: Actor, words: str) -> Job:
-    """Of a locked row that is ending or cancelled."""
+    """Of a locked row that is ending or cancelled. One that was to wait again does not."""
     if row.outcome == S.CANCELLED:
         return row
+    if not row.outcome:
+        row.waiting, row.finished_at = "", clock.now()
+        return _cancelled(row, actor, words, "waiting", "finished_at")
     if row.outcome != S.SUCCEEDED or not row.unmoved:
         raise Conflict("it has ended already", detail={"state": row.state})
+    return _cancelled(row, actor, words)
+
+
+def _cancelled(row: Job, actor: Actor, words: str, *also: str) -> Job:
     row.outcome, row.failure = S.CANCELLED, words[:500]
-    row.save(update_fields=["outcome", "failure"])
+    row.save(update_fields=["outcome", "failure", *also])
     JOB.audit(row, actor, "cancel", after={"reason": words})
     JOB.announce(row)
     return row

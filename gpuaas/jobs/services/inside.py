@@ -4,6 +4,7 @@ from django.db.models import Q
 
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services.changes import job_cancel, job_delete, staging_fail
+from gpuaas.jobs.services.guests import STAY, guest_end
 from gpuaas.jobs.states import LIVE, STAGING, JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
@@ -16,18 +17,21 @@ BATCH = 100  # jobs of workspaces that are gone which one round deletes
 def follow(workspace: Workspace, actor: Actor, verb: Verb) -> None:
     """In the transaction that takes the workspace down, whose row is locked: what is at the site, which fits into the workspace. One
     that still waits in the queue of a suspended workspace stays there, and starts once that is resumed. Where files are moved,
-    that fails, and can be tried again then. Of a workspace that is deleted the others are deleted by `left_delete`."""
+    that fails, and can be tried again then. Its guests leave it, and wait in their own queues again. Of a workspace that is deleted the
+    others are deleted by `left_delete`."""
     at_site = Q(state__in=[JobState.STARTING, JobState.RUNNING]) | Q(state__in=list(STAGING), moving=True)
     if verb is Verb.DELETE:
         at_site |= Q(state=JobState.ENDING)
-    rows = Job.objects.filter(at_site, workspace=workspace).order_by("pk")
+    rows = Job.objects.filter(at_site & Q(workspace=workspace) | STAY & Q(place=workspace)).order_by("pk")
     rows = rows.select_for_update(
         of=("self",), no_key=True
     )  # one that ends by itself meanwhile is none of them
     word = "deleted" if verb is Verb.DELETE else "suspended"
-    for row in rows.select_related("workspace__project__organization", "workspace__site"):
+    for row in rows.select_related("workspace__project__organization", "workspace__site", "place"):
         why = f"its workspace was {word} by {actor.name}"
-        if verb is Verb.DELETE:
+        if row.workspace_id != workspace.pk:
+            guest_end(row, f"{workspace.name} was {word} by {actor.name}")
+        elif verb is Verb.DELETE:
             job_delete(actor=SYSTEM, job=row, reason=why)
         elif row.state in STAGING:
             staging_fail(row, why)

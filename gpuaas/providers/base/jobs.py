@@ -33,7 +33,7 @@ class JobSpec:
     priority: high, normal or low, where the site orders what waits in the workspace.
 
     notice_seconds: of its workspace, where that borrows its GPUs. What the site ends for a buyer then starts again by itself, and is
-    no attempt.
+    no attempt. grace_seconds: how long it may take to end after SIGTERM; 0: as long as the site's own way.
     """
 
     id: uuid.UUID
@@ -60,6 +60,7 @@ class JobSpec:
     since: datetime | None = None
     priority: str = "normal"
     notice_seconds: int = 0
+    grace_seconds: int = 0
 
 
 MPI = "mpi"  # a launcher: it reaches the other tasks by SSH, and finds their names in a file

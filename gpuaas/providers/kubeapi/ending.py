@@ -19,9 +19,10 @@ def live(api: Api, collection: str) -> list[Object]:
     )
 
 
-def is_overdue(found: Object) -> bool:
+def is_overdue(found: Object, *, besides: timedelta = timedelta()) -> bool:
+    """besides: what it may take beyond its deadline."""
     deadline = found["metadata"].get("deletionTimestamp")
-    return bool(deadline) and datetime.fromisoformat(deadline) + STUCK_AFTER < now()
+    return bool(deadline) and datetime.fromisoformat(deadline) + STUCK_AFTER + besides < now()
 
 
 def end(api: Api, collection: str, pod: Object, *, seconds: int) -> None:

@@ -190,11 +190,11 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if "deletionTimestamp" not in job["metadata"]:
             uid = {"uid": job["metadata"]["uid"]}
             self._api.delete(_path(spec), {"propagationPolicy": "Foreground", "preconditions": uid})
-        if ending.is_overdue(job):
+        if ending.is_overdue(job, besides=timedelta(seconds=spec.grace_seconds)):
             self._force(spec, job)
         live = [pod for pod in self._pods(job) if phase_of(pod) not in demand.FINISHED]
         for pod in live:
-            ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=release.GRACE_SECONDS)
+            ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=_grace_of(spec))
         if self._job(spec) is not None:
             words = ending.in_words(live) if live else "the site is removing it"
             return StepOutcome(done=False, detail=words)
@@ -207,7 +207,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         pods_at, uid = inside.path(spec.workspace, "pods"), job["metadata"]["uid"]
         for pod in self._api.items(pods_at):
             if is_of(pod, uid):
-                ending.end(self._api, pods_at, pod, seconds=release.GRACE_SECONDS)
+                ending.end(self._api, pods_at, pod, seconds=_grace_of(spec))
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
@@ -258,6 +258,10 @@ def _is_for_good(job: Object, refusal: Object) -> bool:
     return datetime.fromisoformat(at) >= datetime.fromisoformat(made) + GUARDS_LEARN
 
 
+def _grace_of(spec: JobSpec) -> int:
+    return spec.grace_seconds or release.GRACE_SECONDS
+
+
 def _is_ours(job: Object, spec: JobSpec) -> bool:
     return bool((job["metadata"].get("labels") or {}).get(names.JOB) == str(spec.id))
 
@@ -297,6 +301,8 @@ def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
     made = inside.pod_spec(
         spec, {"name": CONTAINER}, restart="Never", claims=claims, chooses_users=chooses_users
     )
+    if spec.grace_seconds:
+        made["terminationGracePeriodSeconds"] = spec.grace_seconds
     if spec.files:
         made["volumes"].append({"name": "files", "secret": {"secretName": spec.name, "defaultMode": 0o440}})
         mount = {"name": "files", "mountPath": FILES_AT, "readOnly": True}

@@ -90,7 +90,7 @@ def _stop(site: SandboxSite, room: SandboxNamespace, spec: JobSpec) -> StepOutco
     owner = owner_of(job)
     room.scaled_away = [each for each in room.scaled_away if each["owner"] != owner]
     room.save(update_fields=["scaled_away"])
-    pods_end(site, room.pods.filter(owner=owner))
+    pods_end(site, room.pods.filter(owner=owner), most=spec.grace_seconds)
     advance(site, now=clock.now())
     if room.pods.filter(owner=owner).exists():
         return StepOutcome(done=False, detail="it is ending")

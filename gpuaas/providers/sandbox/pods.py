@@ -115,12 +115,12 @@ def pod_evict(site_id: uuid.UUID, namespace: str, uid: str, *, reason: str) -> b
     return True
 
 
-def pods_end(site: SandboxSite, pods: Iterable[SandboxPod]) -> None:
-    """Start the grace period where it has not started; finished pods are removed at once."""
+def pods_end(site: SandboxSite, pods: Iterable[SandboxPod], *, most: int = 0) -> None:
+    """Start the grace period where it has not started; finished pods are removed at once. most: of its seconds; 0: no limit."""
     now, grace = clock.now(), timedelta(milliseconds=site.grace_ms)
     for pod in pods:
         if pod.gone_at is None:
-            longest = min(grace, pod.namespace.notice or grace)
+            longest = min(grace, pod.namespace.notice or grace, timedelta(seconds=most) if most else grace)
             pod.gone_at = now if pod.finished_at else now + longest
             pod.save(update_fields=["gone_at"])
 

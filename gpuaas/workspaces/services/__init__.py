@@ -23,6 +23,7 @@ from gpuaas.workspaces.services.evictions import (
     eviction_record,
     within_quota_note,
 )
+from gpuaas.workspaces.services.lend import workspace_lend
 from gpuaas.workspaces.services.look import workspace_look
 from gpuaas.workspaces.services.members import member_remove, member_set
 from gpuaas.workspaces.services.request import workspace_request
@@ -51,6 +52,7 @@ __all__ = [
     "within_quota_note",
     "workspace_delete",
     "workspace_extend",
+    "workspace_lend",
     "workspace_look",
     "workspace_request",
     "workspace_resize",

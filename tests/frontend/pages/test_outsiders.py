@@ -48,6 +48,7 @@ POSTED = frozenset(
         "workspace_suspend",
         "workspace_resume",
         "workspace_drift_check",
+        "workspace_lend",
         "workspace_access_revoke",
         "workspace_robots",
         "workspace_robot_issue",

@@ -99,6 +99,13 @@ def test_files_are_mounted_by_it_alone() -> None:
     assert "secret" not in str(job_of(spec)).replace("secretName", "").replace("'secret':", "")
 
 
+def test_a_guest_has_its_notice_to_end() -> None:
+    assert job_of(SPEC)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 30
+    slow = job_of(replace(SPEC, grace_seconds=120))["spec"]["template"]["spec"]
+    assert slow["terminationGracePeriodSeconds"] == 120
+    assert "priorityClassName" not in slow
+
+
 def test_openshift_chooses_the_account_itself() -> None:
     assert pod_spec()["securityContext"]["runAsUser"] == 1000
     chosen = pod_spec(chooses_users=False)["securityContext"]

@@ -45,6 +45,9 @@ def state_of(word: str) -> JobState:
 class JobQuery(PageQuery):
     state = serializers.ChoiceField(choices=STATES, required=False)
     workspace = serializers.UUIDField(required=False, help_text="Id of a workspace.")
+    place = serializers.UUIDField(
+        required=False, help_text="Id of a workspace: jobs of others that run in it, or ran in it last."
+    )
     search = Text(required=False, max_length=40, help_text="Part of the name.")
 
 
@@ -158,6 +161,11 @@ class JobRerunInput(Input):
         required=False,
         help_text="An e-mail to the person who submits it, when it has ended, if the portal sends e-mail. Default: false.",
     )
+    borrow = Switch(
+        required=False,
+        help_text="While its workspace is full, it may run in another one of the project that is open to it, and starts anew if it has to "
+        "leave that. Not for a job with a volume or files. Default: false.",
+    )
     inputs = _transfers("Files that are moved to volumes before the job holds a GPU. Default: none.")
     outputs = _transfers("Files that are moved from volumes after it has succeeded and has given all back.")
 
@@ -187,6 +195,11 @@ class JobOutput(Output):
     name = serializers.CharField()
     project = serializers.CharField(source="project.slug")
     workspace = serializers.UUIDField(source="workspace_id")
+    place = serializers.UUIDField(
+        source="place_id",
+        allow_null=True,
+        help_text="The other workspace of the project in which it runs, or ran last; null: its own.",
+    )
     site = serializers.CharField(source="site.slug")
     external_name = serializers.CharField(help_text="Name of its Job at the site.")
     again = serializers.UUIDField(source="again_id", allow_null=True, help_text="The job that it repeats.")
@@ -204,7 +217,8 @@ class JobOutput(Output):
     exit_code = serializers.IntegerField(allow_null=True, help_text="Of its newest attempt that ended.")
     attempt = serializers.IntegerField(help_text="Number of its newest attempt; 0 before the first.")
     preemptions = serializers.IntegerField(
-        help_text="How often it was seen to be ended for a buyer of the GPUs that it borrows; it then starts again, and that is no attempt."
+        help_text="How often it was seen to be ended for a buyer of the GPUs that it borrows, or had to leave another workspace; it then "
+        "starts again, and that is no attempt."
     )
     preempted_at = serializers.DateTimeField(allow_null=True, help_text="The last time.")
     image = serializers.CharField()
@@ -229,6 +243,7 @@ class JobOutput(Output):
     mail = serializers.BooleanField(
         help_text="Whether the person who submitted it gets an e-mail when it has ended."
     )
+    borrow = serializers.BooleanField(help_text="Whether it may run in another workspace of the project.")
     tasks_running = serializers.SerializerMethodField(
         help_text="Their numbers in ranges, such as `0-3,7`; of several."
     )

@@ -52,8 +52,8 @@ class JobsView(JobView):
             states=[state_of(params["state"])] if "state" in params else list(JobState),
             search=params.get("search", ""),
         )
-        if workspace := params.get("workspace"):
-            rows = rows.filter(workspace=workspace)
+        asked = {name: params[name] for name in ("workspace", "place") if name in params}
+        rows = rows.filter(**asked)
         return self.page(rows, JobOutput, key="-pk")
 
     @operation("job_create", "Submit a job", body=JobInput, accepted=JobOutput)
@@ -61,7 +61,8 @@ class JobsView(JobView):
     def post(self, request: Request, project: str) -> Response:
         """Its inputs are moved first. Then it waits in the queue of its workspace until what it asks for is free, by its
         `priority` and in the order of submission; `waiting` says for what. Refused at once if the workspace is not ready, or
-        has not bought as much.
+        has not bought as much. With `borrow` it may run in another workspace of the project while its own is full: `place` says
+        in which.
 
         With a `template` it has that one's values for the fields that are left out.
 

@@ -12,6 +12,7 @@ from gpuaas.api.fields import (
     Output,
     PageQuery,
     Pick,
+    Switch,
     Text,
     TextOrEmpty,
     Whole,
@@ -87,6 +88,10 @@ class WorkspacePatchInput(ChangeInput):
         help_text="All storage by class that is wanted from now on; what is left out is given back.",
     )
     lease_ends_at = Instant(required=False, help_text="A later end of the lease.")
+    open_to_project = Switch(
+        required=False,
+        help_text="Whether jobs of the project's other workspaces may run in it while there is room.",
+    )
 
 
 class PreviewInput(Input):
@@ -168,6 +173,9 @@ class WorkspaceOutput(Output):
         help_text="It borrows its GPUs: what runs is charged, and ends with notice once a buyer needs them.",
     )
     notice_seconds = serializers.IntegerField(help_text="Of spot; else 0.")
+    open_to_project = serializers.BooleanField(
+        help_text="Jobs of the project's other workspaces may run in it while there is room."
+    )
     members = MemberOutput(many=True)
     conditions = Conditions()
     object_bounds = ObjectBoundOutput(

@@ -126,7 +126,7 @@ class WorkspaceDetailView(WorkspaceView):
 
     @operation(
         "workspace_change",
-        "Resize a workspace or extend its lease",
+        "Resize a workspace, extend its lease or open it to its project",
         body=WorkspacePatchInput,
         accepted=WorkspaceOutput,
         versioned=True,
@@ -134,7 +134,9 @@ class WorkspaceDetailView(WorkspaceView):
     def patch(self, request: Request, project: str, workspace: uuid.UUID) -> Response:
         """`items`, `storage_gib` and `storage_classes` are the new totals. An increase is reserved at once; a decrease is released when
         the site has confirmed it. Either the whole change happens or none of it. One resize at a time: 409 while
-        another is running. A resize that only waits for pods to end is replaced, so that a shrink can be undone."""
+        another is running. A resize that only waits for pods to end is replaced, so that a shrink can be undone.
+
+        `open_to_project`: once it is false, jobs of other workspaces leave within seconds, with a notice of 120 seconds."""
         found = self.held(Permission.WORKSPACE_CREATE)
         asked = self.input(WorkspacePatchInput)
         version = wanted_version(request)
@@ -144,6 +146,9 @@ class WorkspaceDetailView(WorkspaceView):
                     services.workspace_extend, found, version, lease_ends_at=asked["lease_ends_at"]
                 )
                 version = None
+            if "open_to_project" in asked:
+                lends = {"open_to_project": asked["open_to_project"]}
+                found, version = self.ask(services.workspace_lend, found, version, **lends), None
             if asked.keys() & {"items", "storage_gib", "storage_classes"}:
                 unchanged = [
                     {"flavor": row.flavor.slug, "count": row.count}
