@@ -1,9 +1,10 @@
 """The steps that delete a namespace: access, then pods (when the meter stops), then the rest."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import NotFound, Unauthorized
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
 from gpuaas.providers.kubeapi import access, ending, namespaces, queues, served, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -101,6 +102,11 @@ class Release:
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*self._owners(), *HELD_UP):
             let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
+        with suppress(
+            NotFound, Unauthorized
+        ):  # a runtime of a job, which Trainer does not let go while it is away
+            runtimes = f"{training.TRAINER}/{space}/trainingruntimes"
+            let_go(self.api, runtimes, self.api.items(runtimes))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
 
