@@ -89,7 +89,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if train["spec"].get("suspend") and queues.LABEL in train["metadata"]["labels"]:
             return replace(waits, detail=queues.waits_for(self._api, train))
         if made.job is None:
-            return self._refused(train, waits, trainjobs.REFUSED)
+            return trainjobs.ended(train, spec) or self._refused(train, waits, trainjobs.REFUSED)
         found = self._observe_live(made.job, spec)
         if found.phase in (JobPhase.WAITING, JobPhase.RUNNING) and trainjobs.is_late(spec):
             words = late_in_words(spec)

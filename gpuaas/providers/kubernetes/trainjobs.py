@@ -11,10 +11,12 @@ from datetime import timedelta
 
 from gpuaas.core import clock
 from gpuaas.core.errors import Permanent
-from gpuaas.providers.base import JobSpec, StepOutcome
+from gpuaas.core.ranges import ranges_text
+from gpuaas.providers.base import JobPhase, JobSpec, ObservedJob, StepOutcome
 from gpuaas.providers.kubeapi import ending, names, queues, release, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import inside, tasks
+from gpuaas.providers.kubernetes.attempts import condition_of
 from gpuaas.providers.kubernetes.preflight.training import QUEUED, version
 
 REFUSED = "TrainJobResourcesCreationFailed"  # the reason of Trainer's event
@@ -43,11 +45,12 @@ class Made:
 
 
 def found(api: Api, spec: JobSpec) -> Made:
-    """Nothing where a member has a TrainJob or a JobSet of its name."""
-    train = api.find(_path(spec, "TrainJob"))
+    """Nothing of a TrainJob or a JobSet of its name that a member has made, nor of what these make."""
+    train, jobset = (api.find(_path(spec, kind)) for kind in ("TrainJob", "JobSet"))
     if train is not None and not _is_ours(train, spec):
         return Made()
-    jobset = _owned(api.find(_path(spec, "JobSet")), "TrainJob", spec.name)
+    if jobset is not None and _owned(jobset, "TrainJob", spec.name) is None:
+        return Made(train)
     return Made(train, jobset, _owned(api.find(_path(spec, "Job")), "JobSet", spec.name))
 
 
@@ -79,7 +82,7 @@ def end(api: Api, spec: JobSpec) -> StepOutcome:
     if made.train is not None and "deletionTimestamp" not in made.train["metadata"]:
         uid = {"uid": made.train["metadata"]["uid"]}
         api.delete(_path(spec, "TrainJob"), {"propagationPolicy": "Background", "preconditions": uid})
-    live = list(_pods(api, spec))
+    live = list(_pods(api, spec, made))
     for pod in live:
         ending.end(api, inside.path(spec.workspace, "pods"), pod, seconds=release.GRACE_SECONDS)
     if live:
@@ -101,6 +104,17 @@ def runtime_end(api: Api, spec: JobSpec) -> StepOutcome:
         release.let_go(api, path.rpartition("/")[0], [row])
     left = api.find(path) is not None
     return StepOutcome(done=False, detail="Trainer is letting go of its runtime") if left else _NOTHING
+
+
+def ended(train: Object, spec: JobSpec) -> ObservedJob | None:
+    """By its own word, where nothing is left of what it made."""
+    if condition_of(train, "Complete"):
+        everyone = ranges_text(range(spec.tasks))
+        return ObservedJob(JobPhase.SUCCEEDED, attempt=spec.attempt, exit_code=0, succeeded=everyone)
+    if condition := condition_of(train, "Failed"):
+        words, reason = str(condition.get("message", ""))[:300], str(condition.get("reason", ""))
+        return ObservedJob(JobPhase.FAILED, words, reason, attempt=spec.attempt)
+    return None
 
 
 def is_late(spec: JobSpec) -> bool:
@@ -212,10 +226,10 @@ def _is_by(row: Object | None, owner: Object | None) -> bool:
     return row is not None and owner is not None and _controller(row)["uid"] == owner["metadata"]["uid"]
 
 
-def _pods(api: Api, spec: JobSpec) -> Iterator[Object]:
-    """Of its Job, also of one that is gone; none of a Job of that name which a member made. Their labels are members' to change."""
-    job, name = api.find(_path(spec, "Job")), tasks.job_name(spec)
-    theirs = job["metadata"]["uid"] if job is not None and _owned(job, "JobSet", spec.name) is None else ""
+def _pods(api: Api, spec: JobSpec, made: Made) -> Iterator[Object]:
+    """Of its Job, also of one that is gone; none of a Job of that name which is not its. Their labels are members' to change."""
+    job, name = None if made.job is not None else api.find(_path(spec, "Job")), tasks.job_name(spec)
+    theirs = job["metadata"]["uid"] if job is not None else ""
     for pod in api.items(inside.path(spec.workspace, "pods")):
         if _owned(pod, "Job", name) is not None and _controller(pod)["uid"] != theirs:
             yield pod

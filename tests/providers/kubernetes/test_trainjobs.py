@@ -15,7 +15,7 @@ from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.training import FRAMEWORK, NODE, STEP, is_offered, runtimes_of
 from gpuaas.providers.kubernetes.jobs import job_of
 from gpuaas.providers.kubernetes.tasks import INDEX, Pods, seen
-from gpuaas.providers.kubernetes.trainjobs import Made, is_late, runtime_of, trainjob_of
+from gpuaas.providers.kubernetes.trainjobs import Made, ended, is_late, runtime_of, trainjob_of
 from tests.providers.kubernetes.test_job_tasks import GANG, NAME, running
 from tests.providers.kubernetes.test_jobs import job
 
@@ -233,6 +233,21 @@ def test_the_container_has_the_name_that_trainer_gives_it() -> None:
     pods[2]["status"]["containerStatuses"][0]["state"] = waits
     found = seen(job(), Pods(pods, []), TRAINED)
     assert (found.phase, found.reason, found.hopeless) == (JobPhase.WAITING, "ImagePullBackOff", True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "phase", "succeeded"),
+    [("Complete", JobPhase.SUCCEEDED, "0-2"), ("Failed", JobPhase.FAILED, "")],
+)
+def test_its_own_word_counts_where_a_member_has_removed_what_it_made(
+    kind: str, phase: JobPhase, succeeded: str
+) -> None:
+    train = {"status": {"conditions": [{"type": kind, "status": "True", "message": "why", "reason": "X"}]}}
+    found = ended(train, replace(TRAINED, attempt=2))
+    assert found is not None
+    assert (found.phase, found.succeeded, found.attempt) == (phase, succeeded, 2)
+    assert (found.detail, found.reason) == (("why", "X") if kind == "Failed" else ("", ""))
+    assert ended({"status": {}}, TRAINED) is None
 
 
 def test_it_is_late_a_while_after_the_deadline_of_all_attempts() -> None:
