@@ -171,6 +171,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         ended = trainjobs.end(self._api, spec)
         if not ended.done:
             return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
+        trainjobs.name_require(self._api, spec)
         if why := self._not_yet(spec):
             return StepOutcome(done=False, detail=why)
         trainjobs.start(self._api, spec, chooses_users=self._chooses_users)

@@ -54,11 +54,15 @@ def found(api: Api, spec: JobSpec) -> Made:
     return Made(train, jobset, _owned(api.find(_path(spec, "Job")), "JobSet", spec.name))
 
 
-def start(api: Api, spec: JobSpec, *, chooses_users: bool) -> None:
-    """Raises Permanent where the name is taken, or the site has no such runtime any more."""
+def name_require(api: Api, spec: JobSpec) -> None:
+    """Once nothing of it is there. Raises Permanent where a member has something of its name."""
     for kind in ("TrainJob", "JobSet"):
         if api.find(_path(spec, kind)) is not None:
             raise Permanent(f"the namespace has another {kind} of the name {spec.name}: remove it there")
+
+
+def start(api: Api, spec: JobSpec, *, chooses_users: bool) -> None:
+    """Raises Permanent where the site has no such runtime any more."""
     all_of_site = f"{training.TRAINER}/clustertrainingruntimes"
     rows = api.items_if_known(all_of_site, fieldSelector=f"metadata.name={spec.runtime}")
     row = next(filter(training.is_offered, rows), None)
