@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from gpuaas.core.errors import NotFound, Unauthorized
+from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
 from gpuaas.providers.kubeapi import access, ending, namespaces, queues, served, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -102,13 +102,12 @@ class Release:
         space = f"namespaces/{self.ref.external_name}"
         for collection in (*self._owners(), *HELD_UP):
             let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
-        with suppress(
-            NotFound, Unauthorized
-        ):  # a runtime of a job, which Trainer does not let go while it is away
-            runtimes = f"{training.TRAINER}/{space}/trainingruntimes"
-            let_go(self.api, runtimes, self.api.items(runtimes))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
+        # of jobs, which Trainer keeps while it is away, and whose webhook then refuses this until it is back or removed
+        with suppress(NotFound, Unauthorized, Unavailable):
+            runtimes = f"{training.TRAINER}/{space}/trainingruntimes"
+            let_go(self.api, runtimes, self.api.items(runtimes))
 
 
 def let_go(api: Api, collection: str, found: list[Object]) -> None:

@@ -219,11 +219,12 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         job = None if spec.runtime else self._job(spec)
         if spec.runtime:
             ended = trainjobs.end(self._api, spec)
-            ended = trainjobs.runtime_end(self._api, spec) if ended.done else ended
         elif job is not None:
             ended = self._end(spec, job)
         else:
             ended = StepOutcome(done=True, detail="nothing of it is left")
+        if ended.done and spec.runtime:
+            trainjobs.runtime_end(self._api, spec)
         if ended.done and spec.together:
             self._api.delete(f"{inside.path(spec.workspace, 'services')}/{spec.name}")
         if ended.done and spec.launcher:

@@ -22,7 +22,6 @@ from gpuaas.providers.kubernetes.preflight.training import QUEUED, version
 REFUSED = "TrainJobResourcesCreationFailed"  # the reason of Trainer's event
 LATE = timedelta(minutes=1)  # after a deadline, for the site to keep it
 _KEPT = ("labels", "annotations")
-_NOTHING = StepOutcome(done=True, detail="nothing of it is left")
 
 
 @dataclass(frozen=True)
@@ -93,21 +92,15 @@ def end(api: Api, spec: JobSpec) -> StepOutcome:
         return StepOutcome(done=False, detail=ending.in_words(live))
     if made != Made():
         return StepOutcome(done=False, detail="the site is removing it")
-    return _NOTHING
+    return StepOutcome(done=True, detail="nothing of it is left")
 
 
-def runtime_end(api: Api, spec: JobSpec) -> StepOutcome:
-    """Of the copy, which Trainer keeps for as long as it knows a TrainJob of it."""
+def runtime_end(api: Api, spec: JobSpec) -> None:
+    """Of the copy. It holds nothing, so nobody waits until Trainer lets it go, which it does when it is there."""
     path = f"{inside.path(spec.workspace, 'trainingruntimes', training.TRAINER)}/{spec.name}"
     row = api.find(path)
-    if row is None or not _is_ours(row, spec):
-        return _NOTHING
-    if "deletionTimestamp" not in row["metadata"]:
+    if row is not None and _is_ours(row, spec) and "deletionTimestamp" not in row["metadata"]:
         api.delete(path, {"preconditions": {"uid": row["metadata"]["uid"]}})
-    elif ending.is_overdue(row):
-        release.let_go(api, path.rpartition("/")[0], [row])
-    left = api.find(path) is not None
-    return StepOutcome(done=False, detail="Trainer is letting go of its runtime") if left else _NOTHING
 
 
 def ended(train: Object, spec: JobSpec) -> ObservedJob | None:
