@@ -7,7 +7,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms import RequiredText, keep_choice
+from frontend.forms import RequiredText, choices_set, keep_choice
 from frontend.forms.inside import InsideForm, whole
 from frontend.forms.transfers import TransferRows, filled_of, row_field
 from gpuaas.jobs.document import USUALLY, order_of
@@ -166,6 +166,12 @@ class JobForm(TransferRows, InsideForm):
         help_text="With MPI task 0 alone runs the command, such as mpirun python train.py, and the others serve it by SSH. Needs "
         "tasks that run together, and OpenSSH in the image.",
     )
+    runtime = forms.ChoiceField(
+        label="Training runtime",
+        required=False,
+        help_text="Of tasks that run together: a TrainJob of Kubeflow Trainer makes them, by what the site's runtime has besides. Without "
+        "a command they run the runtime's own.",
+    )
     at_once = whole(
         "Tasks at once",
         1,
@@ -197,6 +203,7 @@ class JobForm(TransferRows, InsideForm):
         """rows, credentials: as of `TransferRows`. template: locks fields, which show its values and cannot be changed."""
         super().__init__(*args, **kwargs)
         self.rows_make(rows, credentials)
+        self.runtimes_offer()
         self.template = template
         drawn = " ".join(template.locked) if template is not None else ""
         self.fields["drawn_locked"] = forms.CharField(required=False, widget=forms.HiddenInput)
@@ -208,6 +215,20 @@ class JobForm(TransferRows, InsideForm):
                 self.fields[name].help_text = self.why_locked
         for name, words in (("workspace", "one that is not ready"), ("gpu", self.initial.get("gpu", ""))):
             keep_choice(self, name, words)
+
+    def runtimes_offer(self) -> None:
+        """Those of all sites; where none has any, the field is left out."""
+        found = {
+            str(each["name"]): str(each["framework"])
+            for room in self.rooms.values()
+            for each in room.site.runtimes
+        }
+        if not found and not self.initial.get("runtime"):
+            del self.fields["runtime"]
+            return
+        named = [(name, f"{name} ({of})" if of else name) for name, of in sorted(found.items())]
+        choices_set(self, "runtime", [("", "None: the portal starts the tasks itself"), *named])
+        keep_choice(self, "runtime", str(self.initial.get("runtime", "")))
 
     @property
     def why_locked(self) -> str:

@@ -300,6 +300,7 @@ def _script_facts(row: Job) -> list[Fact]:
 def _tasks_facts(row: Job) -> list[Fact]:
     at_once = "together" if row.together else f"{row.at_once:,} at once"
     at_once += f", started by {row.get_launcher_display()}" if row.launcher else ""
+    at_once += f", by the training runtime {row.runtime}" if row.runtime else ""
     return [Fact("Tasks", f"{row.tasks:,}, {at_once}")] if row.tasks > 1 else []
 
 

@@ -48,6 +48,8 @@ class Site(Identified, Claimable):
     default_unknown_since = models.DateTimeField(null=True, blank=True, editable=False)
     # devices that are not sold because it is not known what they are: `place`, `name`, `count`, `reason`
     unknown = models.JSONField(default=list, db_default=[], blank=True, editable=False)
+    # training runtimes that jobs may name, as it was last found: `name`, `framework`
+    runtimes = models.JSONField(default=list, db_default=[], blank=True, editable=False)
     # what is done about objects of ours that somebody else has changed
     drift_policy = models.CharField(max_length=16, choices=DriftPolicy, default=DriftPolicy.REPAIR)
     preflight_at = models.DateTimeField(null=True, blank=True)  # when `checks` were last taken

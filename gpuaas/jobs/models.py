@@ -17,6 +17,7 @@ from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 
+RUNTIME_LONGEST = 46  # characters; with `-node-0-199-x2k4p` they are 63
 OVER = sorted({*ENDED, JobState.DELETED})  # in which what it ran is kept only for a while
 
 
@@ -35,7 +36,8 @@ class Job(Inside):
 
     tasks: how many run, each of the sizes; at_once: how many of them at the same time, fixed since the order. together: all of
     them start together, and one that fails ends the others. launcher: task 0 alone runs the command, which starts its processes in
-    the others; "" where each task runs it. followed: the task whose log a reader wants. Of several, `observed` says which run,
+    the others; "" where each task runs it. runtime: the name of the training runtime of the site that makes such tasks; "" without one.
+    followed: the task whose log a reader wants. Of several, `observed` says which run,
     succeeded and failed (`gpuaas/jobs/seen.py`).
 
     inputs, outputs: as `transfers.py` stores them. staging: which of them are still to be moved, a `Way`; it stays where that
@@ -70,6 +72,7 @@ class Job(Inside):
     at_once = models.PositiveSmallIntegerField(default=1, db_default=1)
     together = models.BooleanField(default=False, db_default=False)
     launcher = models.CharField(max_length=8, choices=Launcher, blank=True, default="", db_default="")
+    runtime = models.CharField(max_length=253, blank=True, default="", db_default="")
     inputs = models.JSONField(default=list, db_default=[], blank=True)
     outputs = models.JSONField(default=list, db_default=[], blank=True)
     staging = models.CharField(max_length=3, blank=True, db_default="", editable=False)
@@ -136,10 +139,15 @@ class Job(Inside):
         return bool(self.outputs) and not self.moved.get(Way.OUT, {}).get("done")
 
     @property
+    def external_name(self) -> str:
+        """What a runtime makes of it has longer names, which have to fit as names of hosts."""
+        return super().external_name[:RUNTIME_LONGEST].rstrip("-") if self.runtime else super().external_name
+
+    @property
     def pods_named(self) -> str:
-        """A pattern of the whole names of its pods at any site, by attempt and task. Those of its movers, which begin as they do, do not
-        fit it."""
-        return rf"^{re.escape(self.external_name)}-([0-9]+-)?[a-z0-9]{{1,5}}$"
+        """A pattern of the whole names of its pods at any site, by attempt and task; those of a runtime have the name of its only job.
+        Those of its movers, which begin as they do, do not fit it."""
+        return rf"^{re.escape(self.external_name)}-(node-0-)?([0-9]+-)?[a-z0-9]{{1,5}}$"
 
     @property
     def runs_in(self) -> Workspace:

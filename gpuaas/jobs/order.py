@@ -28,6 +28,7 @@ USUAL: Final[dict[str, Any]] = {
     "at_once": None,
     "together": False,
     "launcher": "",
+    "runtime": "",
     "inputs": (),
     "outputs": (),
     "mail": False,
@@ -105,13 +106,15 @@ def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> N
         read["together"] = _switch("together", found["together"])
     with wrong:
         read["launcher"] = _launcher(found["launcher"])
+    with wrong:
+        read["runtime"] = _runtime(found["runtime"])
     if (at_once := found["at_once"]) is not None:
         with wrong:
             read["at_once"] = _whole("at_once", "Tasks at once", at_once, 1, AT_ONCE_MOST)
     if read["launcher"] and not found["command"]:
         with wrong:
             raise Invalid.field("command", "enter what task 0 runs, such as mpirun python train.py")
-    names = ("tasks", "together", "at_once", "retries", "launcher")
+    names = ("tasks", "together", "at_once", "retries", "launcher", "runtime")
     if all(read[name] == found[name] for name in names):  # else one of them is refused already
         for field, words in _at_odds(**{name: read[name] for name in names}):
             with wrong:
@@ -119,11 +122,15 @@ def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> N
 
 
 def _at_odds(
-    tasks: int, at_once: int | None, retries: int, launcher: str, *, together: bool
+    tasks: int, at_once: int | None, retries: int, launcher: str, runtime: str, *, together: bool
 ) -> Iterator[tuple[str, str]]:
     """What cannot be together: the field, and why."""
     if launcher and not together:
         yield "launcher", "it starts tasks that run together: ask for 2 or more that do, or for no launcher"
+    if runtime and not together:
+        yield "runtime", "it makes tasks that run together: ask for 2 or more that do, or for no runtime"
+    elif runtime and launcher:
+        yield "runtime", "a runtime starts all tasks itself: ask for no launcher, or for no runtime"
     if together and tasks == 1:
         yield "together", "one task has no others: ask for 2 tasks or more, or do not run them together"
     if together and tasks > AT_ONCE_MOST:
@@ -164,6 +171,13 @@ def _switch(field: str, value: Any) -> bool:
 def _launcher(value: Any) -> str:
     if type(value) is not str or value not in {"", *Launcher.values}:
         raise Invalid.field("launcher", f"leave it empty, or choose one of {', '.join(Launcher.values)}")
+    return value
+
+
+def _runtime(value: Any) -> str:
+    """Whether the site has it is known once there is a workspace."""
+    if type(value) is not str or (value and not _VOLUME.fullmatch(value)):
+        raise Invalid.field("runtime", "leave it empty, or enter the name of a training runtime of the site")
     return value
 
 

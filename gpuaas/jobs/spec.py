@@ -42,6 +42,7 @@ def _own_spec(row: Job) -> JobSpec:
         at_once=row.at_once,
         together=row.together,
         launcher=row.launcher,
+        runtime=row.runtime,
         attempt=max(row.attempt, 1) if row.together else 1,
         since=row.ready_at,
         priority=row.priority if row.place is None else Priority.LOW,

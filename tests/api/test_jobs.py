@@ -2,6 +2,7 @@
 
 import pytest
 
+from gpuaas.catalog.services import site_probe
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import queue_start
 from gpuaas.providers.sandbox.claims import claim_create
@@ -89,6 +90,9 @@ def test_the_same_key_submits_once(alices: Caller, workspace: Workspace) -> None
         ({"tasks": 2, "launcher": "mpi"}, 400, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "pmi"}, 400, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, 400, "command"),
+        ({"tasks": 2, "runtime": "torch-distributed"}, 400, "runtime"),
+        ({"tasks": 2, "together": True, "runtime": "mine"}, 400, "runtime"),
+        ({"tasks": 2, "together": True, "runtime": ["mine"]}, 400, "runtime"),
         ({"tasks": 3, "together": True, "gpus": 2}, 409, "gpus"),
         ({"deadline_seconds": 0}, 400, "deadline_seconds"),
         ({"volume": "data"}, 400, "mount"),
@@ -216,6 +220,19 @@ def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Wor
     assert [again.json[name] for name in ("tasks", "at_once", "together", "launcher")] == [2, 2, True, ""]
     launched = alices.post(f"{place}/rerun", {"tasks": 2, "together": True, "launcher": "mpi"})
     assert (launched.status, launched.json["launcher"]) == (202, "mpi")
+
+
+def test_a_runtime_of_its_site_makes_its_tasks(alices: Caller, workspace: Workspace) -> None:
+    site_probe(workspace.site_id)
+    order = asked(workspace, tasks=2, together=True, runtime="torch-distributed")
+    made = alices.post(HERE, order)
+    assert (made.status, made.json["runtime"]) == (202, "torch-distributed")
+    place = made.headers["Location"]
+    assert "runtime: torch-distributed\n" in alices.get(f"{place}/file").content.decode()
+    again = alices.post(f"{place}/rerun", {"runtime": ""})
+    assert (again.status, again.json["runtime"], again.json["together"]) == (202, "", True)
+    refused = alices.post(HERE, {**order, "runtime": "mine"})
+    assert "choose one of jax-distributed, torch-distributed, or none" in str(refused.json)
 
 
 MOVES = {"url": "s3://sets/digits", "credential": "archive", "volume": "data", "folder": "in"}

@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuaas.api.v1.jobs.shapes import JobInput
+from gpuaas.catalog.services import site_probe
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.core.plain_yaml import plain_read
 from gpuaas.jobs.document import FIELDS, document_of, order_of
@@ -67,9 +68,10 @@ def test_an_order_its_document_and_the_order_again(
 ) -> None:
     if "credential" not in vars(workspace):
         vars(workspace)["credential"] = credential_in(workspace)
+        site_probe(workspace.site_id)
     asked = {**order, "workspace": str(workspace.pk), "mount": "/data" if order.get("volume") else ""}
     if order.get("tasks", 1) > 1:
-        launched = {"launcher": "mpi"} if order.get("command") else {}
+        launched = {"launcher": "mpi"} if order.get("command") else {"runtime": "torch-distributed"}
         asked |= {"together": True, **launched} if together else {"at_once": at_once}
     first = stored(job_submit(actor=as_alice, project=workspace.project, given=asked))
     text = document_of(first)

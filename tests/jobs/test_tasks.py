@@ -256,6 +256,11 @@ def test_logs_are_kept_of_some_and_of_the_newest(
         ({"tasks": 2, "launcher": "mpi"}, "launcher"),
         ({"launcher": "mpi"}, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, "command"),
+        ({"tasks": 2, "runtime": "torch-distributed"}, "runtime"),
+        ({"runtime": "torch-distributed"}, "runtime"),
+        ({"tasks": 2, "together": True, "runtime": "Torch"}, "runtime"),
+        ({"tasks": 2, "together": True, "runtime": None}, "runtime"),
+        ({"tasks": 2, "together": True, "launcher": "mpi", "runtime": "torch-distributed"}, "runtime"),
     ],
 )
 def test_what_cannot_be_is_refused_at_its_field(

@@ -99,6 +99,7 @@ def _answer_write(site: Site, inventory: Inventory, *, answer_ms: int) -> bool:
         answer_ms=answer_ms,
         observed_digest=digest,
         unknown=[asdict(each) for each in kept_as_sold.inventory.unknown],
+        runtimes=[asdict(each) for each in inventory.runtimes],
         version=F("version") + (1 if changed else 0),
     )
     if not written:

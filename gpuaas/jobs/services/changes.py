@@ -48,6 +48,7 @@ REPEATED = (
         "tasks",
         "together",
         "launcher",
+        "runtime",
         "inputs",
         "outputs",
         "mail",
@@ -97,8 +98,8 @@ def job_create(
     """Queued in its workspace, where it starts once what it asks for is free; its inputs are moved before that.
 
     gpu: the slug of the GPU type, where the workspace has several. given: image, command, arguments, variables, gpus, vcpus,
-    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, launcher, inputs, outputs, mail,
-    borrow; those that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
+    memory_gib, volume, mount, deadline_seconds, retries, priority, tasks, at_once, together, launcher, runtime, inputs,
+    outputs, mail, borrow; those that are left out are as in `order.USUAL`. Raises Invalid with all mistakes at their fields, QuotaRefused
     where it is only more than the workspace has bought, Conflict for one that is not ready.
     """
     row = place_take(actor, workspace, lambda place: _judged(place, name, gpu, given), MAY)
@@ -109,8 +110,7 @@ def job_create(
     JobTransition.objects.create(subject=row, old="", new=row.state, actor=actor.name)
     by: dict[str, Any] = {"template": template} if template else {}
     by |= {"priority": row.priority} if row.priority != Priority.NORMAL else {}
-    by |= {"launcher": row.launcher} if row.launcher else {}
-    by |= {"borrow": True} if row.borrow else {}
+    by |= {name: value for name in ("launcher", "runtime", "borrow") if (value := getattr(row, name))}
     shape = ("tasks", "at_once", "together")
     several = {name: getattr(row, name) for name in shape} if row.tasks > 1 else {}
     moves = {
@@ -157,6 +157,8 @@ def _judged(
             raise Invalid.field("borrow", NOT_TWICE)
     with wrong:
         _launcher_require(row, workspace)
+    with wrong:
+        _runtime_require(row, workspace)
     row.at_once = _at_once(row, room.empty)
     who = "a job that asks" if row.at_once == 1 else f"a job whose {row.at_once:,} tasks at once ask"
     for found in room.empty.shortages(row.pool, row.takes):
@@ -170,6 +172,17 @@ def _launcher_require(row: Job, workspace: Workspace) -> None:
     if row.launcher and row.launcher not in getattr(kind_of(workspace.site), "launchers", ()):
         words = f"jobs at the site {workspace.site.slug} have no launcher of this kind: ask for none, and start all tasks alike"
         raise Invalid.field("launcher", words)
+
+
+def _runtime_require(row: Job, workspace: Workspace) -> None:
+    offered = [str(each["name"]) for each in workspace.site.runtimes]
+    if not row.runtime or row.runtime in offered:
+        return
+    where = f"the site {workspace.site.slug}"
+    if not offered:
+        raise Invalid.field("runtime", f"{where} offers no training runtimes: leave this out")
+    words = f"{where} offers no training runtime {row.runtime[:64]}: choose one of {', '.join(offered[:20])}, or none"
+    raise Invalid.field("runtime", words)
 
 
 def _at_once(row: Job, room: Room) -> int:

@@ -27,7 +27,8 @@ class JobSpec:
     tasks: how many run, by their numbers from 0; all sizes are of one. at_once: how many of them at the same time; each has
     retries of its own, and one that fails ends no other. together: they start together instead, find one another by name, and
     one that fails ends all. launcher: of these, task 0 alone runs the command, which starts its processes in the others; they end
-    with it. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
+    with it. runtime: the name of a training runtime of the site, which makes the tasks that run together; without a command they run
+    its own. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
     one ran.
 
     priority: high, normal or low, where the site orders what waits in the workspace.
@@ -56,6 +57,7 @@ class JobSpec:
     at_once: int = 1
     together: bool = False
     launcher: str = ""
+    runtime: str = ""
     attempt: int = 1
     since: datetime | None = None
     priority: str = "normal"

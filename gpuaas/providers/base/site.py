@@ -222,12 +222,20 @@ class ObservedStorageClass:
 
 
 @dataclass(frozen=True)
+class ObservedRuntime:
+    """A training runtime that jobs may name. framework: such as torch; "" where the site does not say."""
+
+    name: str
+    framework: str = ""
+
+
+@dataclass(frozen=True)
 class Inventory:
     """unknown: devices of no pool and no node above. names: every name by which the site counts GPUs, including those of unknown product.
 
     seconds: further names for GPUs that are sold by another one, each in words; nobody may use these names.
     unknown: what is neither in `pools` nor in `nodes`. storage_classes: empty where the site does not tell them apart, so that
-    its storage is one amount; None: not known at the moment. marked: names of namespaces or projects with the id of the
+    its storage is one amount; None: not known at the moment. runtimes: by name. marked: names of namespaces or projects with the id of the
     workspace or cluster that they are marked for, which may be another portal's.
     """
 
@@ -239,3 +247,4 @@ class Inventory:
     unknown: tuple[Unknown, ...] = ()
     storage_classes: tuple[ObservedStorageClass, ...] | None = ()
     marked: Mapping[str, uuid.UUID] = field(default_factory=dict)
+    runtimes: tuple[ObservedRuntime, ...] = ()

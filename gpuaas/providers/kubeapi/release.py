@@ -1,9 +1,10 @@
 """The steps that delete a namespace: access, then pods (when the meter stops), then the rest."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
-from gpuaas.core.errors import NotFound
+from gpuaas.core.errors import NotFound, Unauthorized, Unavailable
 from gpuaas.providers.base import StepOutcome, StepSpec, WorkspaceRef, step_require
 from gpuaas.providers.kubeapi import access, ending, namespaces, queues, served, training, why_terminating
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -103,6 +104,10 @@ class Release:
             let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
+        # of jobs, which Trainer keeps while it is away, and whose webhook then refuses this until it is back or removed
+        with suppress(NotFound, Unauthorized, Unavailable):
+            runtimes = f"{training.TRAINER}/{space}/trainingruntimes"
+            let_go(self.api, runtimes, self.api.items(runtimes))
 
 
 def let_go(api: Api, collection: str, found: list[Object]) -> None:

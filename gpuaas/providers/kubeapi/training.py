@@ -1,10 +1,12 @@
-"""JobSets, and TrainJobs of Kubeflow Trainer, at a site that serves them: members' own, inside what their workspace bought.
+"""JobSets, and TrainJobs of Kubeflow Trainer, at a site that serves them: members' own, and jobs of the portal that name a runtime,
+inside what their workspace bought.
 
 A TrainJob makes a JobSet of its name, a JobSet makes Jobs, and these make the pods.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+from gpuaas.providers.base import ObservedRuntime
 from gpuaas.providers.kubeapi import bounds
 from gpuaas.providers.kubeapi.client import Object
 
@@ -14,6 +16,9 @@ JOBSET, TRAINER = f"/apis/{JOBSET_GROUP}/v1alpha2", f"/apis/{TRAINER_GROUP}/v1al
 MAKERS = (f"{TRAINER}/{{}}/trainjobs", f"{JOBSET}/{{}}/jobsets")
 KINDS = ("TrainJob", "JobSet")
 NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step"  # a label: what of a TrainJob is said of this part of its runtime
+FRAMEWORK = "trainer.kubeflow.org/framework"
+NODE = "node"  # what Trainer calls the job of a program, and its container
 
 
 def makers(served: Collection[str]) -> tuple[str, ...]:
@@ -27,6 +32,31 @@ def unserved(served: Collection[str]) -> frozenset[str]:
     return frozenset(
         bound.key for bound in bounds.BOUNDS if bound.only_where_served and bound.group not in groups
     )
+
+
+def runtimes_of(rows: Iterable[Object]) -> tuple[ObservedRuntime, ...]:
+    """Those that jobs of the portal may name, by their names."""
+    found = ((row["metadata"]["name"], _framework(row)) for row in rows if is_offered(row))
+    return tuple(ObservedRuntime(name, framework) for name, framework in sorted(found))
+
+
+def is_offered(row: Object) -> bool:
+    """Whether its pods are those of one program, one container each: an order says nothing of a launcher, an initializer or a
+    container beside, which would take more of the workspace than it asks for."""
+    jobs = row["spec"]["template"].get("spec", {}).get("replicatedJobs") or []
+    if len(jobs) != 1:
+        return False
+    template = jobs[0]["template"]
+    pod = template["spec"]["template"]["spec"]
+    step = ((template.get("metadata") or {}).get("labels") or {}).get(STEP)
+    named = [each["name"] for each in pod.get("containers") or []]
+    return (step, named) == ("trainer", [NODE]) and not pod.get("initContainers")
+
+
+def _framework(row: Object) -> str:
+    """As its label says, or else the policy that it has."""
+    policies = sorted((row["spec"].get("mlPolicy") or {}).keys() - {"numNodes"})
+    return str((row["metadata"].get("labels") or {}).get(FRAMEWORK) or next(iter(policies), ""))
 
 
 def is_made(found: Object) -> bool:

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterable
 
 from gpuaas.providers.base import DEADLINE, JobSpec
+from gpuaas.providers.kubeapi import training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import inside
 
-CONTAINER = "job"
+CONTAINER = "job"  # of a pod; Trainer has a name of its own for it
 OWNER = "batch.kubernetes.io/job-name"
 
 
@@ -19,7 +20,7 @@ def pods_named(spec: JobSpec) -> str:
 def failure_of(condition: Object, attempts: list[Object], spec: JobSpec) -> tuple[str, str]:
     """In one word, and in a sentence."""
     if condition.get("reason") == DEADLINE:
-        return DEADLINE, f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
+        return DEADLINE, late_in_words(spec)
     ended = next((pod for pod in reversed(attempts) if phase_of(pod) == "Failed"), None)
     if ended is None:
         return str(condition.get("reason", "")), str(condition.get("message", ""))[:300]
@@ -29,6 +30,10 @@ def failure_of(condition: Object, attempts: list[Object], spec: JobSpec) -> tupl
     if last.get("reason") == "OOMKilled":
         return "OOMKilled", f"it needed more than its {spec.memory_gib} GiB of memory"
     return str(last.get("reason", "Error")), f"its command ended with exit code {last.get('exitCode')}"
+
+
+def late_in_words(spec: JobSpec) -> str:
+    return f"it was not done within {spec.deadline_seconds} seconds, so the site ended it"
 
 
 def condition_of(job: Object, kind: str) -> Object | None:
@@ -42,8 +47,13 @@ def phase_of(pod: Object) -> str:
 
 def state_of(pod: Object) -> Object:
     """Of its container."""
-    found: Object = inside.container_of(pod, CONTAINER).get("state") or {}
+    found: Object = container_of(pod).get("state") or {}
     return found
+
+
+def container_of(pod: Object) -> Object:
+    """Its status; empty while there is none."""
+    return inside.container_of(pod, CONTAINER) or inside.container_of(pod, training.NODE)
 
 
 def terminated(pod: Object) -> Object:

@@ -139,6 +139,20 @@ def pod_spec(
     }
 
 
+def job_pod(spec: base.JobSpec, name: str, *, chooses_users: bool) -> Object:
+    """Of one container of that name, which runs once."""
+    claims = {f"volume{at or ''}": (claim, place) for at, (claim, place) in enumerate(spec.volumes.items())}
+    made = pod_spec(spec, {"name": name}, restart="Never", claims=claims, chooses_users=chooses_users)
+    if spec.grace_seconds:
+        made["terminationGracePeriodSeconds"] = spec.grace_seconds
+    return made
+
+
+def grace_of(spec: base.JobSpec) -> int:
+    """Seconds after SIGTERM for a pod of it."""
+    return spec.grace_seconds or release.GRACE_SECONDS
+
+
 def _resources(spec: InsideSpec) -> Object:
     """Requests and limits alike."""
     amounts = {"cpu": str(spec.vcpus), "memory": f"{spec.memory_gib}Gi"}

@@ -1,5 +1,5 @@
 """Jobs in the namespace of a workspace: each is one Job of Kubernetes, which starts its attempts and ends it at its deadline.
-Those of several tasks: tasks.py.
+Those of several tasks: tasks.py; those that name a training runtime: trainjobs.py.
 
 Its pods carry no label of the portal's: the guards admit none on what a controller makes. They are found by their owner,
 which no member can claim.
@@ -12,6 +12,7 @@ from typing import Any
 
 from gpuaas.core.errors import NotFound, Permanent, QuotaRefused
 from gpuaas.providers.base import (
+    DEADLINE,
     FILES_AT,
     Change,
     JobPhase,
@@ -22,9 +23,9 @@ from gpuaas.providers.base import (
     StepSpec,
 )
 from gpuaas.providers.base.steps import DONE
-from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot
+from gpuaas.providers.kubeapi import demand, ending, names, pods, queues, release, spot, training
 from gpuaas.providers.kubeapi.client import Object
-from gpuaas.providers.kubernetes import inside, launcher, tasks
+from gpuaas.providers.kubernetes import inside, launcher, tasks, trainjobs
 from gpuaas.providers.kubernetes.attempts import (
     CONTAINER,
     OWNER,
@@ -33,6 +34,7 @@ from gpuaas.providers.kubernetes.attempts import (
     failure_of,
     in_order,
     is_of,
+    late_in_words,
     phase_of,
     pods_named,
 )
@@ -46,6 +48,7 @@ _PREEMPTED_IS_NO_FAILURE = {
 }
 ENDED_SEEN = "50"  # pods of many tasks, of those that failed and of those that succeeded
 GUARDS_LEARN = timedelta(seconds=30)  # so late they may know what has changed of a workspace
+_ENDING, _LEAVING = "the attempt before is ending", "the site is still deleting a job of this name"
 TIDIED = 100  # more tasks than these leave nothing at the site of what succeeded
 
 
@@ -56,7 +59,10 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         return {START: self._start, STOP: self._stop}
 
     def observe(self, spec: JobSpec) -> ObservedJob:
-        job = self._job(spec) if inside.is_there(self._api, spec.workspace) else None
+        here = inside.is_there(self._api, spec.workspace)
+        if spec.runtime and here:
+            return self._observe_trained(spec)
+        job = self._job(spec) if here else None
         if job is None or "deletionTimestamp" in job["metadata"]:
             return ObservedJob(JobPhase.GONE)
         if job["spec"].get("suspend") and queues.LABEL in job["metadata"]["labels"]:
@@ -73,10 +79,30 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         ended = spot.preemptions(self._api, spec.workspace.external_name, live, pods_named(spec))
         return ended[-1][1] if ended else ""
 
+    def _observe_trained(self, spec: JobSpec) -> ObservedJob:
+        made = trainjobs.found(self._api, spec).newest()
+        train, waits = made.train, ObservedJob(JobPhase.WAITING, "the site starts it", attempt=spec.attempt)
+        if train is None or "deletionTimestamp" in train["metadata"]:
+            return ObservedJob(JobPhase.GONE)
+        if made.attempt != spec.attempt:
+            return replace(waits, detail=_ENDING)
+        if train["spec"].get("suspend") and queues.LABEL in train["metadata"]["labels"]:
+            return replace(waits, detail=queues.waits_for(self._api, train))
+        if made.job is None:
+            return trainjobs.ended(train, spec) or self._refused(train, waits, trainjobs.REFUSED)
+        found = self._observe_live(made.job, spec)
+        if found.phase in (JobPhase.WAITING, JobPhase.RUNNING) and trainjobs.is_late(spec):
+            words = late_in_words(spec)
+            return replace(found, phase=JobPhase.FAILED, detail=words, reason=DEADLINE, hopeless=False)
+        return found
+
     def _observe_tasks(self, job: Object, spec: JobSpec) -> ObservedJob:
-        """Never all pods, which may be thousands."""
         if spec.together and _attempt_of(job) != spec.attempt:
-            return ObservedJob(JobPhase.WAITING, "the attempt before is ending", attempt=spec.attempt)
+            return ObservedJob(JobPhase.WAITING, _ENDING, attempt=spec.attempt)
+        return self._observe_live(job, spec)
+
+    def _observe_live(self, job: Object, spec: JobSpec) -> ObservedJob:
+        """Never all pods, which may be thousands."""
         live = self._pods(job, fieldSelector=",".join(f"status.phase!={each}" for each in demand.FINISHED))
         ended = [
             pod
@@ -93,10 +119,13 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if not attempts:
             raise NotFound("no attempt of it is at the site, so there is no log")
         path = f"{inside.path(spec.workspace, 'pods')}/{attempts[-1]['metadata']['name']}/log"
-        return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=CONTAINER)
+        container = training.NODE if spec.runtime else CONTAINER
+        return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=container)
 
     def _job(self, spec: JobSpec) -> Object | None:
         """The portal's own: a member may have made one of its name, and cannot give it the label."""
+        if spec.runtime:
+            return trainjobs.found(self._api, spec).newest().job
         found = self._api.find(_path(spec))
         return found if found is not None and _is_ours(found, spec) else None
 
@@ -105,7 +134,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if spec.tasks > TIDIED:
             self._api.delete(
                 inside.path(spec.workspace, "pods"),
-                labelSelector=f"{OWNER}={spec.name}",
+                labelSelector=f"{OWNER}={tasks.job_name(spec)}",
                 fieldSelector="status.phase=Succeeded",
             )
 
@@ -123,10 +152,10 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         page = self._api.get(collection, labelSelector=f"{OWNER}={meta['name']}", **select)
         return [pod for pod in page.get("items") or [] if is_of(pod, meta["uid"])]
 
-    def _refused(self, job: Object, found: ObservedJob) -> ObservedJob:
+    def _refused(self, job: Object, found: ObservedJob, reason: str = "FailedCreate") -> ObservedJob:
         """`found`, with why the site makes no pod of it, as its controller has written last, if it makes none."""
         meta = job["metadata"]
-        select = f"involvedObject.uid={meta['uid']},reason=FailedCreate"
+        select = f"involvedObject.uid={meta['uid']},reason={reason}"
         events = self._api.items(f"/api/v1/namespaces/{meta['namespace']}/events", fieldSelector=select)
         last = max(events, key=lambda each: str(each.get("lastTimestamp") or ""), default=None)
         if last is None:
@@ -134,7 +163,23 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         detail = pods.refusal_in_words(str(last["message"]))
         return replace(found, detail=detail, hopeless=found.hopeless or _is_for_good(job, last))
 
+    def _start_trained(self, spec: JobSpec) -> StepOutcome:
+        made = trainjobs.found(self._api, spec)
+        if made.train is not None and made.attempt == spec.attempt:
+            leaves = "deletionTimestamp" in made.train["metadata"]
+            return StepOutcome(done=not leaves, detail=_LEAVING if leaves else "")
+        ended = trainjobs.end(self._api, spec)
+        if not ended.done:
+            return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
+        trainjobs.name_require(self._api, spec)
+        if why := self._not_yet(spec):
+            return StepOutcome(done=False, detail=why)
+        trainjobs.start(self._api, spec, chooses_users=self._chooses_users)
+        return DONE
+
     def _start(self, spec: JobSpec) -> StepOutcome:
+        if spec.runtime:
+            return self._start_trained(spec)
         job = self._job(spec)
         if job is None and self._api.find(_path(spec)) is not None:
             raise Permanent(f"the namespace has another Job of the name {spec.name}: remove it there")
@@ -150,7 +195,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             ended = self._end(spec, job)
             return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
         elif "deletionTimestamp" in job["metadata"]:
-            return StepOutcome(done=False, detail="the site is still deleting a job of this name")
+            return StepOutcome(done=False, detail=_LEAVING)
         if spec.launcher and (job := job or self._job(spec)) is not None:
             launcher.secret_ensure(self._api, spec, job)
         if spec.files and (job := job or self._job(spec)) is not None:
@@ -171,12 +216,15 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         return ""
 
     def _stop(self, spec: JobSpec) -> StepOutcome:
-        job = self._job(spec)
-        ended = (
-            self._end(spec, job)
-            if job is not None
-            else StepOutcome(done=True, detail="nothing of it is left")
-        )
+        job = None if spec.runtime else self._job(spec)
+        if spec.runtime:
+            ended = trainjobs.end(self._api, spec)
+        elif job is not None:
+            ended = self._end(spec, job)
+        else:
+            ended = StepOutcome(done=True, detail="nothing of it is left")
+        if ended.done and spec.runtime:
+            trainjobs.runtime_end(self._api, spec)
         if ended.done and spec.together:
             self._api.delete(f"{inside.path(spec.workspace, 'services')}/{spec.name}")
         if ended.done and spec.launcher:
@@ -194,7 +242,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             self._force(spec, job)
         live = [pod for pod in self._pods(job) if phase_of(pod) not in demand.FINISHED]
         for pod in live:
-            ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=_grace_of(spec))
+            ending.end(self._api, inside.path(spec.workspace, "pods"), pod, seconds=inside.grace_of(spec))
         if self._job(spec) is not None:
             words = ending.in_words(live) if live else "the site is removing it"
             return StepOutcome(done=False, detail=words)
@@ -207,7 +255,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         pods_at, uid = inside.path(spec.workspace, "pods"), job["metadata"]["uid"]
         for pod in self._api.items(pods_at):
             if is_of(pod, uid):
-                ending.end(self._api, pods_at, pod, seconds=_grace_of(spec))
+                ending.end(self._api, pods_at, pod, seconds=inside.grace_of(spec))
 
 
 # -- what is there -------------------------------------------------------------------------------------------------
@@ -258,10 +306,6 @@ def _is_for_good(job: Object, refusal: Object) -> bool:
     return datetime.fromisoformat(at) >= datetime.fromisoformat(made) + GUARDS_LEARN
 
 
-def _grace_of(spec: JobSpec) -> int:
-    return spec.grace_seconds or release.GRACE_SECONDS
-
-
 def _is_ours(job: Object, spec: JobSpec) -> bool:
     return bool((job["metadata"].get("labels") or {}).get(names.JOB) == str(spec.id))
 
@@ -297,12 +341,7 @@ def job_of(spec: JobSpec, *, chooses_users: bool = True) -> Object:
 
 
 def _pod_spec(spec: JobSpec, *, chooses_users: bool) -> Object:
-    claims = {f"volume{at or ''}": (name, place) for at, (name, place) in enumerate(spec.volumes.items())}
-    made = inside.pod_spec(
-        spec, {"name": CONTAINER}, restart="Never", claims=claims, chooses_users=chooses_users
-    )
-    if spec.grace_seconds:
-        made["terminationGracePeriodSeconds"] = spec.grace_seconds
+    made = inside.job_pod(spec, CONTAINER, chooses_users=chooses_users)
     if spec.files:
         made["volumes"].append({"name": "files", "secret": {"secretName": spec.name, "defaultMode": 0o440}})
         mount = {"name": "files", "mountPath": FILES_AT, "readOnly": True}

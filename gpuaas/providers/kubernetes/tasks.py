@@ -13,14 +13,14 @@ from typing import Any
 from gpuaas.core import clock
 from gpuaas.core.ranges import ranges_read, ranges_shown, ranges_text
 from gpuaas.providers.base import DEADLINE, JobPhase, JobSpec, ObservedJob, ObservedTask, tasks_cut
-from gpuaas.providers.kubeapi import bounds, names, pods
+from gpuaas.providers.kubeapi import bounds, names, pods, training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.quantities import quantity
 from gpuaas.providers.kubernetes import inside, launcher
 from gpuaas.providers.kubernetes.attempts import (
-    CONTAINER,
     OWNER,
     condition_of,
+    container_of,
     exit_code,
     failure_of,
     phase_of,
@@ -34,6 +34,11 @@ PORT = 29500  # what torch expects
 
 
 # -- manifests -----------------------------------------------------------------------------------------------------
+
+
+def job_name(spec: JobSpec) -> str:
+    """Of the Job that has its pods: JobSet names the first one of a TrainJob so."""
+    return f"{spec.name}-{training.NODE}-0" if spec.runtime else spec.name
 
 
 def fields_of(spec: JobSpec) -> Object:
@@ -67,7 +72,7 @@ def meet(spec: JobSpec, pod: Object) -> Object:
 def variables_of(spec: JobSpec) -> list[Object]:
     """Read by torchrun (PET_…), by torch without it (RANK, WORLD_SIZE: one process a task) and by mpirun --host (HOSTS)."""
     slots, number = max(spec.gpus, 1), {"fieldRef": {"fieldPath": f"metadata.annotations['{INDEX}']"}}
-    hosts = [f"{spec.name}-{each}.{spec.name}" for each in range(spec.tasks)]
+    hosts = [f"{job_name(spec)}-{each}.{spec.name}" for each in range(spec.tasks)]
     fixed = {
         "MASTER_ADDR": hosts[0],
         "MASTER_PORT": str(PORT),
@@ -81,15 +86,17 @@ def variables_of(spec: JobSpec) -> list[Object]:
         **(launcher.variables_of() if spec.launcher else {}),
     }
     numbered = ("NODE_RANK", "PET_NODE_RANK", *(("RANK",) if slots == 1 else ()))
-    return [
+    found = [
         *({"name": name, "value": value} for name, value in fixed.items()),
         *({"name": name, "valueFrom": number} for name in numbered),
     ]
+    # those are Trainer's, which refuses another's
+    return [each for each in found if not spec.runtime or not str(each["name"]).startswith("PET_")]
 
 
 def service_of(spec: JobSpec) -> Object:
     """Without an address: it gives each pod a name, before it is ready too."""
-    body = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {OWNER: spec.name}}
+    body = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {OWNER: job_name(spec)}}
     return inside.object_of(spec, names.JOB, "v1", "Service", body)
 
 
@@ -183,7 +190,7 @@ def seen(job: Object, found: Pods, spec: JobSpec) -> ObservedJob:
 def _waiting(found: Pods, spec: JobSpec, facts: Mapping[str, Any]) -> ObservedJob:
     """For what, by the first pod that does; by one for which there is no hope before."""
     idle = [pod for pod in found.live if "running" not in state_of(pod)]
-    waits = [(pod, inside.waiting_of(inside.container_of(pod, CONTAINER))) for pod in idle]
+    waits = [(pod, inside.waiting_of(container_of(pod))) for pod in idle]
     waits.sort(key=lambda each: each[1].get("reason") not in inside.HOPELESS)
     words, reason = "the site starts it", ""
     if waits:

@@ -24,6 +24,10 @@ STORAGE_CLASSES = (
     base.ObservedStorageClass("fast", "sandbox/flash"),
     base.ObservedStorageClass("standard", "sandbox/disk", default=True),
 )
+RUNTIMES = (
+    base.ObservedRuntime("jax-distributed", "jax"),
+    base.ObservedRuntime("torch-distributed", "torch"),
+)
 LENT = Sum("pods__gpus", filter=_LIVE & Q(pods__namespace__labels__has_key=NOTICE), default=0)
 OTHERS = Sum("pods__gpus", filter=_LIVE & _FOREIGN, default=0)
 
@@ -45,6 +49,7 @@ def inventory(site: SandboxSite, sold: Sequence[base.SoldPool] = ()) -> base.Inv
         server_version="sandbox 1",
         pools=tuple(pools.values()),
         storage_classes=STORAGE_CLASSES,
+        runtimes=RUNTIMES,
         marked=_marked(site),
         names=tuple(sorted({node.resource_name for node in nodes if node.resource_name})),
         nodes=tuple(

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.core import clock
-from gpuaas.core.errors import QuotaRefused
+from gpuaas.core.errors import Permanent, QuotaRefused
 from gpuaas.core.ranges import ranges_shown, ranges_text
 from gpuaas.core.rows import one_or_none
 from gpuaas.providers.base import (
@@ -25,6 +25,7 @@ from gpuaas.providers.base import (
 from gpuaas.providers.base.steps import DONE
 from gpuaas.providers.sandbox.commands import MISSING, owner_of, result_of, seconds_of
 from gpuaas.providers.sandbox.inside import claim_missing, preempted_by, preempted_take
+from gpuaas.providers.sandbox.inventory import RUNTIMES
 from gpuaas.providers.sandbox.models import SandboxJob, SandboxNamespace, SandboxPod, SandboxSite
 from gpuaas.providers.sandbox.pods import pod_admit, pods_end
 from gpuaas.providers.sandbox.simulation import advance
@@ -42,6 +43,8 @@ def start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec, *, end: End)
         return StepOutcome(done=False, detail=f"the attempt before: {end(site, room, spec).detail}")
     if job is not None:
         return DONE
+    if spec.runtime and spec.runtime not in {each.name for each in RUNTIMES}:
+        raise Permanent(f"the site offers no training runtime {spec.runtime} to jobs any more")
     job = SandboxJob(namespace=room, name=spec.name, attempt=spec.attempt, created_at=clock.now())
     job.tasks = [{**FRESH, "attempt": spec.attempt} for _ in range(spec.tasks)]
     with transaction.atomic():

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from gpuaas.catalog.models import Site
+from gpuaas.catalog.services import site_probe
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import job_cancel, queue_start
 from gpuaas.workspaces.models import Workspace
@@ -122,6 +123,7 @@ def test_it_is_cancelled_run_again_and_deleted(
         ({"tasks": "2", "together": "on", "at_once": "2"}, "leave this out"),
         ({"tasks": "2", "launcher": "mpi"}, "it starts tasks that run together"),
         ({"tasks": "2", "together": "on", "launcher": "mpi", "command": ""}, "enter what task 0 runs"),
+        ({"tasks": "2", "runtime": "torch-distributed"}, "it makes tasks that run together"),
         ({"volume": "data"}, "enter the folder where the volume is mounted"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
     ],
@@ -129,6 +131,7 @@ def test_it_is_cancelled_run_again_and_deleted(
 def test_a_refusal_is_beside_its_field(
     alice_at: Client, room: Workspace, project: Project, change: dict[str, str], said: str
 ) -> None:
+    site_probe(room.site_id)
     answer = alice_at.post(at("job_new", project), order(room, **change))
     assert answer.status_code == 422
     assert said in words(answer).lower()
@@ -304,6 +307,25 @@ def test_a_task_is_followed(alice_at: Client, as_alice: Actor, room: Workspace, 
         "mpi",
         None,
     ]
+
+
+def test_a_training_runtime_is_chosen_where_a_site_has_one(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    assert "Training runtime" not in words(alice_at.get(at("job_new", project)))
+    site_probe(room.site_id)
+    assert "torch-distributed (torch)" in words(alice_at.get(at("job_new", project)))
+    several = {"tasks": "2", "together": "on", "runtime": "torch-distributed"}
+    assert alice_at.post(at("job_new", project), order(room, **several)).status_code == 302
+    row = Job.objects.get()
+    assert (row.runtime, row.together) == ("torch-distributed", True)
+    shown = words(alice_at.get(at("job", project, row.pk)))
+    assert "2, together, by the training runtime torch-distributed" in shown
+    Site.objects.filter(pk=room.site_id).update(runtimes=[])
+    again = at("job_rerun", project, row.pk)
+    assert alice_at.get(again).context["form"]["runtime"].value() == "torch-distributed"
+    refused = alice_at.post(again, order(room, **several))
+    assert "offers no training runtimes: leave this out" in words(refused)
 
 
 def test_one_task_is_followed_and_that_is_seen(

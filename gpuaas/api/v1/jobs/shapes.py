@@ -157,6 +157,13 @@ class JobRerunInput(Input):
         help_text="Of tasks that run together: task 0 alone runs the command, such as mpirun, and the others serve it by SSH. "
         "Default: none; each task runs the command.",
     )
+    runtime = Text(
+        required=False,
+        max_length=253,
+        allow_blank=True,
+        help_text="Of tasks that run together: name of a training runtime of the site, of which a TrainJob of Kubeflow Trainer then makes "
+        "them. One that the site does not offer is refused with the names that it does. Default: none.",
+    )
     mail = Switch(
         required=False,
         help_text="An e-mail to the person who submits it, when it has ended, if the portal sends e-mail. Default: false.",
@@ -240,6 +247,9 @@ class JobOutput(Output):
     at_once = serializers.IntegerField(help_text="How many of its tasks run at the same time.")
     together = serializers.BooleanField()
     launcher = serializers.ChoiceField(choices=Launcher.choices, allow_blank=True)
+    runtime = serializers.CharField(
+        allow_blank=True, help_text="Name of the training runtime that makes its tasks."
+    )
     mail = serializers.BooleanField(
         help_text="Whether the person who submitted it gets an e-mail when it has ended."
     )

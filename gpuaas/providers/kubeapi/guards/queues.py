@@ -121,6 +121,12 @@ _KEPT = (
         "Kueue starts the job when its queue has room: leave suspend as it is",
     ),
     Rule(
+        f"!(request.kind.kind in {cel_list(['Job', 'JobSet'])}) || object.metadata.?ownerReferences.orValue([]).all(o, "
+        f"!o.?controller.orValue(false) || !(o.kind in {cel_list(training.KINDS)}) || "
+        "variables.old.?metadata.?ownerReferences.orValue([]).exists(n, n == o))",
+        "a TrainJob or a JobSet makes its Jobs itself: take ownerReferences out",
+    ),
+    Rule(
         f"!variables.old.?metadata.?ownerReferences.orValue([]).exists(o, o.kind in {cel_list(training.KINDS)}) || "
         "!(request.kind.kind in ['Job', 'JobSet']) || ["
         "[object.spec.?suspend.orValue(false), variables.old.spec.?suspend.orValue(false)], "

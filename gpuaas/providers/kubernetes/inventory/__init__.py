@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from gpuaas.providers.base import Check, Inventory, SoldPool
-from gpuaas.providers.kubeapi import namespaces
+from gpuaas.core.errors import Unauthorized
+from gpuaas.providers.base import Check, Inventory, ObservedRuntime, SoldPool
+from gpuaas.providers.kubeapi import namespaces, training
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
 from gpuaas.providers.kubernetes.inventory import dra, nodes, plugin, storage
@@ -48,7 +49,16 @@ def take(
         unknown=(*counted.unknown, *claimed.unknown),
         marked=marked(spaces),
         storage_classes=storage.classes_of(api.items_if_known(storage.CLASSES)),
+        runtimes=_runtimes(api),
     )
+
+
+def _runtimes(api: Api) -> tuple[ObservedRuntime, ...]:
+    """None to an account of before, which may not read them: the rest of the inventory does not depend on it."""
+    try:
+        return training.runtimes_of(api.items_if_known(f"{training.TRAINER}/clustertrainingruntimes"))
+    except Unauthorized:
+        return ()
 
 
 def _checks(

@@ -29,6 +29,7 @@ _REMEDY = (
     "every right. If the portal uses another account, bind it to that ClusterRole."
 )
 _TAKEN_AWAY = "list patch deletecollection"
+_NO_RUNTIMES = "jobs that name a training runtime do not start"
 RIGHTS = (
     # inventory
     Right("", "nodes", "get list watch"),
@@ -60,6 +61,16 @@ RIGHTS = (
     Right(JOBSET, "jobsets", f"create {_TAKEN_AWAY}", served=f"{JOBSET}/v1alpha2"),
     Right(TRAINER, "trainjobs", f"create {_TAKEN_AWAY}", served=f"{TRAINER}/v1alpha1"),
     Right(TRAINER, "clustertrainingruntimes", "list", served=f"{TRAINER}/v1alpha1"),
+    # jobs of the portal that name a runtime
+    Right(JOBSET, "jobsets", "get", served=f"{JOBSET}/v1alpha2", without=_NO_RUNTIMES),
+    Right(TRAINER, "trainjobs", "get delete", served=f"{TRAINER}/v1alpha1", without=_NO_RUNTIMES),
+    Right(
+        TRAINER,
+        "trainingruntimes",
+        "get list create patch delete",
+        served=f"{TRAINER}/v1alpha1",
+        without=_NO_RUNTIMES,
+    ),
     # environments
     Right("", "services", "create patch delete"),
     Right("", "persistentvolumeclaims", "get create delete"),
@@ -154,7 +165,7 @@ def permissions(api: Api) -> Check:
     words = f"The portal's credentials lack {len(missing)} of the rights that the driver uses: {some(missing, 8)}."
     if not all(right.without for right in lacking):
         return PERMISSIONS.bad("Missing", words, _REMEDY)
-    without = "; ".join(right.without for right in lacking)
+    without = "; ".join(dict.fromkeys(right.without for right in lacking))
     return _SPARED.bad("Fewer", f"{words} Until they have them, {without}; all else works.", _REMEDY)
 
 

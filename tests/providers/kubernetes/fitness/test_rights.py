@@ -74,6 +74,12 @@ RARE: dict[Asked, str] = {
         for verb in ("create", "list", "patch", "deletecollection")
     },
     ("trainer.kubeflow.org", "clustertrainingruntimes", "list"): TRAINED,
+    ("jobset.x-k8s.io", "jobsets", "get"): TRAINED,
+    **{("trainer.kubeflow.org", "trainjobs", verb): TRAINED for verb in ("get", "delete")},
+    **{
+        ("trainer.kubeflow.org", "trainingruntimes", verb): TRAINED
+        for verb in ("get", "list", "create", "patch", "delete")
+    },
     **{("", f"pods/{way}", verb): CARRIED for way in ("exec", "portforward") for verb in ("get", "create")},
     ("", "pods/proxy", "get"): "a site has exporters: test_exporter.py",
     ("rbac.authorization.k8s.io", "roles", "get"): TAKEN_OVER,
