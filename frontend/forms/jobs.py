@@ -169,8 +169,8 @@ class JobForm(TransferRows, InsideForm):
     runtime = forms.ChoiceField(
         label="Training runtime",
         required=False,
-        help_text="Of tasks that run together: a TrainJob of Kubeflow Trainer makes them, by what the site's runtime has besides. Without a "
-        "command they run the runtime's own.",
+        help_text="Of tasks that run together: a TrainJob of Kubeflow Trainer makes them, by what the site's runtime has besides. Without "
+        "a command they run the runtime's own.",
     )
     at_once = whole(
         "Tasks at once",
