@@ -40,8 +40,7 @@ def inventory(site: SandboxSite, sold: Sequence[base.SoldPool] = ()) -> base.Inv
     pools: dict[str, base.ObservedPool] = {}
     for node in nodes:
         if node.kind:
-            kind = kinds[_pair(node)]
-            contract = contracts.get(kind.slug)
+            contract = contracts.get((kind := kinds[_pair(node)]).slug)
             selector = (contract.selector if contract else None) or _selector(node)
             arch = node.traits.get("arch", "")
             pools.setdefault(kind.slug, base.ObservedPool(kind, node.resource_name, selector, arch=arch))

@@ -21,7 +21,7 @@ from gpuaas.providers.base import (
     ObservedRuntime,
 )
 from gpuaas.providers.kubeapi import ending, names, queues, training
-from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import jobs
 from tests.lab.fixtures import carry_out, until
 from tests.lab.trainer.conftest import (
@@ -389,24 +389,3 @@ def test_kueue_starts_it_only_where_trainer_is_new_enough(room: TrainingRoom, in
     assert (labels[queues.LABEL], labels[queues.PRIORITY]) == ("gpuaas", "gpuaas-high")
     carry_out(room.driver.jobs, Change.DELETE, later)
     nothing_left(room, later)
-
-
-def test_an_account_of_before_finds_no_runtimes_and_the_rest(portal: PortalSite) -> None:
-    """The look at a site goes on where it may not list them."""
-    role = Api(portal.kubeconfig)  # the admin of the lab
-    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpuaas-portal"
-    before = role.get(path)["rules"]
-    try:
-        role.merge(
-            path,
-            {
-                "rules": [
-                    each for each in before if "clustertrainingruntimes" not in each.get("resources", [])
-                ]
-            },
-        )
-        until(lambda: portal.driver().probe().runtimes == (), "it may not list them")
-        assert portal.driver().probe().pools
-    finally:
-        role.merge(path, {"rules": before})
-        until(lambda: portal.driver().probe().runtimes, "it may again")

@@ -8,6 +8,7 @@ from deploy.lab.trainer import Lab
 from gpuaas.core.conditions import Status
 from gpuaas.providers.base import Check
 from gpuaas.providers.kubeapi.client import Api
+from tests.lab.fixtures import until
 from tests.providers.kubernetes.fitness.conftest import PortalSite
 
 Install = Callable[[str], None]
@@ -70,3 +71,24 @@ def test_that_they_do_not_answer(portal: PortalSite, trainer_lab: Lab) -> None:
         trainer_lab.up()
     found = checks(portal)
     assert [found[name].reason for name in ("JobSet", "Trainer")] == ["Serves"] * 2
+
+
+def test_an_account_of_before_finds_no_runtimes_and_the_rest(portal: PortalSite) -> None:
+    """The look at a site goes on where it may not list them."""
+    role = Api(portal.kubeconfig)  # the admin of the lab
+    path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/gpuaas-portal"
+    before = role.get(path)["rules"]
+    try:
+        role.merge(
+            path,
+            {
+                "rules": [
+                    each for each in before if "clustertrainingruntimes" not in each.get("resources", [])
+                ]
+            },
+        )
+        until(lambda: portal.driver().probe().runtimes == (), "it may not list them")
+        assert portal.driver().probe().pools
+    finally:
+        role.merge(path, {"rules": before})
+        until(lambda: portal.driver().probe().runtimes, "it may again")
