@@ -29,6 +29,7 @@ EXEMPT = {
     "components/listing.html": (1, "the frame"),
     "home/project.html": (1, "the twelve newest workspaces, with a link to all"),
     "workspaces/_free.html": (1, "what one workspace has free: a row for each of its amounts"),
+    "jobs/queue.html": (1, "the guests of one workspace, as many as its room holds"),
     "jobs/_transfers.html": (1, "the rows of a form"),
     "machines/_rooms.html": (1, "the choices of a form"),
     "machines/list.html": (1, "what a workspace has bought: a row for each of its flavors"),

@@ -6,6 +6,7 @@ import pytest
 
 from gpuaas.providers.base import Inventory, ObservedNode, SoldPool
 from gpuaas.providers.kubeapi.client import Object
+from gpuaas.providers.kubeapi.training import TRAINER
 from gpuaas.providers.kubernetes.inventory import take
 from gpuaas.providers.kubernetes.inventory.found import Found
 from gpuaas.providers.kubernetes.inventory.owners import Holders
@@ -54,6 +55,7 @@ class Site:
         for kind in ("resourceslices", "deviceclasses", "resourceclaims"):
             self._items[f"/apis/resource.k8s.io/v1/{kind}"] = collections.get(kind, [])
         self._items[CLASSES] = collections.get("storageclasses", [])
+        self._items[f"{TRAINER}/clustertrainingruntimes"] = collections.get("clustertrainingruntimes", [])
 
     def get(self, path: str) -> Object:
         assert path == "/version"
