@@ -143,5 +143,5 @@ lock: $(STAMPS)/venv ## newest versions into the locks
 		--no-emit-index-url --constraints requirements/base.txt requirements/$$name.in -o requirements/$$name.txt; done
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.12 --generate-hashes \
 		--no-header --no-emit-index-url requirements/focus.in -o requirements/focus.txt
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-		--no-header --no-emit-index-url requirements/notebook.in -o requirements/notebook.txt
+	@for name in notebook tensorboard; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-header --no-emit-index-url requirements/$$name.in -o requirements/$$name.txt; done

@@ -30,7 +30,10 @@ MOST_AGAIN = 3
 INTERRUPTED_S = 60
 PANGO = ("libpango-1.0-0", "libpangoft2-1.0-0", "libharfbuzz-subset0", "fonts-dejavu-core")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-LABS = ("kubernetes", "cluster_api", "openstack", "helm", "guest", "kueue", "trainer", "node", "prometheus")
+LABS = (
+    *("kubernetes", "cluster_api", "openstack", "helm", "guest", "kueue", "trainer", "node", "prometheus"),
+    "environments",
+)
 OF_ROOT = {"guest", "node", "prometheus"}  # where we are not root their tests are skipped and say so
 # What a deep room needs beside a browser and Pango; a lab's programs are built once and cached.
 NEEDS = {
@@ -40,7 +43,7 @@ NEEDS = {
     "clusters": ("kubernetes",),
     "deploy": ("kubernetes", "helm"),
     "e2e": ("kubernetes",),
-    "environments": ("ssh",),
+    "environments": ("ssh", "environments"),
     "guest": ("openstack", "guest"),
     "kubernetes": ("kubernetes", "helm"),
     "kueue": ("kubernetes", "kueue"),
