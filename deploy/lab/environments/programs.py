@@ -11,14 +11,14 @@ import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from deploy.focus_validator import UV
 from deploy.lab.commands import output_of
 from deploy.lab.errors import LabError
 from deploy.lab.files import CACHE
 from deploy.lab.gobuild import Report
 from deploy.lab.locks import locked
 
-LIMIT_S = 1800
-UV = Path(sys.executable).parent / "uv"
+EACH_MOST_S = 1800
 REQUIREMENTS = Path(__file__).resolve().parents[3] / "requirements" / "tensorboard.txt"
 VERSION, NODE = "4.100.3", 20
 SHA512 = "q/Fh2DOxCRNhC/WiG/6sAhSKnj7ZACTVBaeeZ+rWjol//0FCbl/qg1ln5ecZ99jYcfqMxZZAyWcN+YBIo0DgpA=="
@@ -63,7 +63,7 @@ class Program(ABC):
             return
         waiting = f"another start is installing {self.title}"
         lock = self.cache / f"{self.folder.name}.lock"
-        with locked(lock, limit=LIMIT_S, waiting=lambda: report(waiting)):
+        with locked(lock, limit=EACH_MOST_S, waiting=lambda: report(waiting)):
             if not self.folder.exists():
                 report(f"installing {self.title}, once: 1 to 4 minutes")
                 half = self.folder.with_name(f"{self.folder.name}.half")
@@ -89,7 +89,7 @@ class TensorBoard(Program):
         output_of(str(UV), "venv", "--quiet", "--python", sys.executable, str(half))
         python = str(half / "bin" / "python")
         words = ("--quiet", "--python", python, "--require-hashes", "-r", str(REQUIREMENTS))
-        output_of(str(UV), "pip", "install", *words, limit=LIMIT_S)
+        output_of(str(UV), "pip", "install", *words, limit=EACH_MOST_S)
 
 
 class CodeServer(Program):
@@ -107,7 +107,7 @@ class CodeServer(Program):
         version = output_of(_found("node"), "--version").strip()
         if int(version.removeprefix("v").partition(".")[0]) < NODE:
             raise LabError(f"code-server {VERSION} needs Node.js {NODE} or newer, and here is {version}")
-        output_of(_found("npm"), "pack", "--silent", f"code-server@{VERSION}", folder=half, limit=LIMIT_S)
+        output_of(_found("npm"), "pack", "--silent", f"code-server@{VERSION}", folder=half, limit=EACH_MOST_S)
         packed = half / f"code-server-{VERSION}.tgz"
         if base64.b64encode(hashlib.sha512(packed.read_bytes()).digest()).decode() != SHA512:
             raise LabError(f"npm's code-server {VERSION} is not what it was")
@@ -116,7 +116,7 @@ class CodeServer(Program):
         quiet = ("--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
         # its inner lock leaves out what is there only for others
         for folder, more in ((half, ()), (half / "lib" / "vscode", ("--legacy-peer-deps",))):
-            output_of(_found("npm"), "ci", *quiet, *more, folder=folder, limit=LIMIT_S)
+            output_of(_found("npm"), "ci", *quiet, *more, folder=folder, limit=EACH_MOST_S)
         for name, told in NATIVE.items():
             _compile(half / name, told)
         # as its own script would: some of it looks for files there
@@ -130,7 +130,7 @@ def _compile(folder: Path, told: tuple[str, ...]) -> None:
     headers = Path(_found("node")).resolve().parents[1]
     known = (f"--nodedir={headers}",) if (headers / "include" / "node" / "node.h").exists() else ()
     words = [each.format(folder=folder) for each in told]
-    output_of(_found("node"), gyp, "rebuild", *known, *words, folder=folder, limit=LIMIT_S)
+    output_of(_found("node"), gyp, "rebuild", *known, *words, folder=folder, limit=EACH_MOST_S)
 
 
 def _found(name: str) -> str:
