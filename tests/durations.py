@@ -112,7 +112,10 @@ class Gathered:
         if exitstatus not in WHOLE or session.config.getoption("tier") != "fast":
             return
         LAST.parent.mkdir(exist_ok=True)
-        files = {LAST: self.summary(tests=0, sums=0)}
+        # a run of named tests, such as one of those that failed, says nothing about the tier
+        files = (
+            {} if any("::" in each for each in session.config.args) else {LAST: self.summary(tests=0, sums=0)}
+        )
         if session.config.getoption("durations_keep"):
             files[FILE] = self.summary()
         for file, found in files.items():

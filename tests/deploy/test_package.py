@@ -75,6 +75,9 @@ def test_settings_are_those_of_production_and_checked(portal: Installed) -> None
     status, said = portal.run("check", "--deploy", **SAFE)
     assert status == 1
     assert "gpuaas.database" in said
+
+
+def test_a_setting_that_is_missing_or_unsafe_is_named(portal: Installed) -> None:
     status, said = portal.run("web")
     assert (status, said) == (2, "gpuaas-portal: GPUAAS_SECRET_KEY (or GPUAAS_SECRET_KEY_FILE) is not set\n")
     status, said = portal.run("worker", **{**SAFE, "GPUAAS_ALLOWED_HOSTS": "*"})
