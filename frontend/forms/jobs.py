@@ -169,7 +169,7 @@ class JobForm(TransferRows, InsideForm):
     runtime = forms.ChoiceField(
         label="Training runtime",
         required=False,
-        help_text="Of tasks that run together: a TrainJob of Kubeflow Trainer makes them, by what the site's runtime has besides. Without "
+        help_text="Kubeflow Trainer starts the tasks with this runtime of the site, as a TrainJob. Needs tasks that run together; without "
         "a command they run the runtime's own.",
     )
     at_once = whole(
@@ -183,8 +183,8 @@ class JobForm(TransferRows, InsideForm):
     borrow = forms.BooleanField(
         label="May run in another workspace",
         required=False,
-        help_text="Of the project, while this one is full. It starts anew if it has to leave that for its own jobs. Not with a volume or "
-        "files, which stay here.",
+        help_text="In one of the project that is open to it, while this one is full. If that one needs the room for its own jobs, this job "
+        "has to leave, and starts from the beginning. Not with a volume or files, which stay here.",
     )
     mail = forms.BooleanField(
         label="E-mail me when it has ended",

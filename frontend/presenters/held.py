@@ -161,8 +161,8 @@ def conditions_of(row: Shown) -> tuple[ConditionRow, ...]:
 
 
 def words_of(camel: str) -> str:
-    """`QuotaInSync` is `Quota in sync`, `GpuDriver` is `GPU driver`."""
+    """`QuotaInSync` is `Quota in sync`, `GpuDriver` is `GPU driver`, `GpusKept` is `GPUs kept`."""
     text = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in camel).strip()
-    short = {"gpu": "GPU", "api": "API"}
+    short = {"gpu": "GPU", "gpus": "GPUs", "api": "API"}
     words = " ".join(short.get(word, word) for word in text.split())
     return words[:1].upper() + words[1:]

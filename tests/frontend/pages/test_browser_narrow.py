@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
+from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tenants.services import token_create
@@ -17,7 +18,7 @@ from tests.frontend.pages.browsing import NEEDED, SIZES, context_for, looked_at,
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.server import served
 from tests.frontend.pages.test_budgets import FORM
-from tests.jobs.stage import row_in
+from tests.jobs.stage import lender_ready, row_in
 
 pytestmark = NEEDED
 BOX = "each => { const at = each.getBoundingClientRect(); return [at.top, at.width, at.height] }"
@@ -33,6 +34,16 @@ def address(alice: User, as_alice: Actor, site: Site, limited: Project) -> Itera
     signed_in(alice).post(reverse("frontend:budget_new", args=[limited.slug]), FORM)
     with served() as url:
         yield url
+
+
+@pytest.fixture
+def lender(as_alice: Actor, site: Site, limited: Project) -> Workspace:
+    """With a guest whose name is long."""
+    room = workspace_ready(as_alice, limited, site, h100s=1)
+    lender = lender_ready(as_alice, limited, site, h100s=2)
+    guest = {"place": lender, "placed_at": clock.now(), "pool": lender.flavors.get().flavor.pool}
+    row_in(room, "train-the-largest-weather-model", state="ready", holding=True, gpus=1, **guest)
+    return lender
 
 
 def box(of: Locator) -> tuple[float, float, float]:
@@ -65,3 +76,15 @@ def test_what_a_cell_holds_is_whole(chromium: Browser, address: str, alice: User
     assert box(page.get_by_label("Threshold 3, action"))[1] > 200, "Block new requests"
     looked_at(page, "phone", picture="budget-new")
     assert complaints == []
+
+
+def test_guests_fit_on_it(chromium: Browser, lender: Workspace, alice: User) -> None:
+    with served() as url:
+        page, complaints = opened(context_for(chromium, url, alice, size="phone"))
+        page.goto(f"{url}/p/weather-lm/workspaces/{lender.pk}/queue/")
+        expect(page.locator("td[data-l='Here since']")).to_be_visible()
+        looked_at(page, "phone")
+        page.goto(f"{url}/p/weather-lm/workspaces/{lender.pk}/")
+        expect(page.get_by_role("link", name="train-the-largest-weather-model")).to_be_visible()
+        looked_at(page, "phone")
+        assert complaints == []

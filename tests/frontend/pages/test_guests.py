@@ -64,10 +64,13 @@ def test_its_form_its_page_the_list_and_the_lenders_say_where_it_runs(
     assert "shared, since" in shown
     assert "train had no room for it" in shown
     assert "in shared" in words(alice_at.get(at("jobs", project)))
-    for page in ("workspace", "job_queue"):
-        shown = words(signed_in(bob).get(at(page, project, lender.pk)))
-        assert "guest" in shown
-        assert "train" in shown
+    pages = {
+        name: words(signed_in(bob).get(at(name, project, lender.pk))) for name in ("workspace", "job_queue")
+    }
+    link = f'<a href="{at("job", project, row.pk)}">'
+    assert f"{link}<b>guest</b></a><small>of train</small>" in pages["workspace"]
+    assert f"{link}guest</a>" in pages["job_queue"]
+    assert 'data-l="Workspace">train</td>' in pages["job_queue"]
 
     submitted(as_alice, lender, "mine", gpus=2, command=LONG)
     queue_start(workspace_id=lender.pk)
@@ -76,6 +79,7 @@ def test_its_form_its_page_the_list_and_the_lenders_say_where_it_runs(
     row = settle(row, "requested")
     shown = words(alice_at.get(at("job", project, row.pk)))
     assert "it waits in the queue of train and starts from the beginning" in shown
+    assert "GPUs kept" in shown
     assert "another workspace of the project while this one is full" in shown
 
 
