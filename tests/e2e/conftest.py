@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from deploy.embedded.environment import test_database_url
+from deploy.embedded.on_demand.creation import template_name
 from tests.e2e.pieces import Pieces
 
 
@@ -16,10 +18,12 @@ def demo_folder() -> Iterator[Path]:
         yield Path(name)
 
 
-@pytest.fixture(scope="session")
-def portal(demo_folder: Path) -> Iterator[Pieces]:
-    """Made anew for this run; tests that share it give back what they hold."""
-    pieces = Pieces.prepare(demo_folder / "shared")
+@pytest.fixture(scope="package")
+def portal(demo_folder: Path, django_db_setup: None) -> Iterator[Pieces]:
+    """Made anew for this folder; tests that share it give back what they hold. It ends with them: its meter and its workers take of
+    the machine what other tests need."""
+    migrated = f"{test_database_url().rpartition('/')[0]}/{template_name()}"
+    pieces = Pieces.prepare(demo_folder / "shared", migrated)
     try:
         for name in ("worker", "scheduler", "meter"):
             pieces.start_piece(name)

@@ -13,6 +13,8 @@ from deploy.embedded.environment import demo_stop
 from deploy.embedded.redis import free_port
 from tests.e2e.portal import ROOT, Portal, python, settings_of, wait_until
 
+MIGRATE = ("manage.py", "migrate", "--verbosity", "0")
+
 
 class Pieces(Portal):
     """A portal without the launcher that would end all when one ends. Commands are those of the Procfile; of a second
@@ -21,11 +23,12 @@ class Pieces(Portal):
     SEED: ClassVar[str] = "deploy.embedded.seed"  # the module that brings the data
 
     @classmethod
-    def prepare(cls, folder: Path) -> Self:
-        """Services, tables and data, and the web process."""
+    def prepare(cls, folder: Path, tables_of: str = "") -> Self:
+        """Services, tables and data, and the web process. tables_of: the URL of a database that is migrated already; without it they
+        are made by `migrate`."""
         began = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        python(folder, "manage.py", "migrate", "--verbosity", "0")
+        python(folder, *(("-m", "tests.e2e.tables", tables_of) if tables_of else MIGRATE))
         python(folder, "-m", cls.SEED)
         port = free_port()
         pieces = cls(folder, cls.spawn(folder, "web", PORT=str(port)), f"http://127.0.0.1:{port}", 0.0)

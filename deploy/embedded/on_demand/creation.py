@@ -45,7 +45,7 @@ class DatabaseCreation(creation.DatabaseCreation):
 
     def _template(self, cursor: Any) -> str:
         """Made where none of these very migrations is there. Runs side by side (GPUAAS_TEST_DB_SUFFIX) share it."""
-        name, making = f"{STEM}_{fingerprint()}", f"making_{STEM}"
+        name, making = template_name(), f"making_{STEM}"
         cursor.execute(
             "SELECT datname FROM pg_database WHERE starts_with(datname, %s) ORDER BY oid DESC", [f"{STEM}_"]
         )
@@ -70,6 +70,10 @@ class DatabaseCreation(creation.DatabaseCreation):
         self.connection.close()
         settings.DATABASES[self.connection.alias]["NAME"] = name
         self.connection.settings_dict["NAME"] = name
+
+
+def template_name() -> str:
+    return f"{STEM}_{fingerprint()}"
 
 
 def fingerprint() -> str:

@@ -191,12 +191,13 @@ def _by_type(lines: Iterable[Cell]) -> list[TypeSum]:
 
 @dataclass(frozen=True)
 class RateGroup:
-    """The prices of one thing over time: in force, announced, and what they were."""
+    """The prices of one thing over time: in force, announced, and what they were. is_charged: its use has to have a price."""
 
     name: str
     slug: str
     note: str
     meter: Meter
+    is_charged: bool
     current: Rate | None
     upcoming: tuple[Rate, ...]
     past: tuple[Rate, ...]
@@ -204,6 +205,10 @@ class RateGroup:
     @property
     def unpriced(self) -> str:
         return unpriced_words(self.meter)
+
+    @property
+    def is_missing(self) -> bool:
+        return self.is_charged and self.current is None
 
 
 RATES = Listing(
@@ -246,15 +251,9 @@ def rates(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         per = MILLION_TOKENS if made.meter in TOKEN_METERS else "hour"
         return done(request, f"The new price of {what} is {made.price} per {per}.", back)
     groups = rate_groups(rows, flavors, here.now)
-    needed = {(row.slug, gpu_meter(row)) for row in flavors}
     context = {
         "card": card,
-        "unpriced": [
-            group
-            for group in groups
-            if group.current is None
-            and (group.meter == Meter.GPU_HELD or (group.slug, group.meter) in needed)
-        ],
+        "unpriced": [group for group in groups if group.is_missing],
         "form": form,
         "flavors": flavors,
         "shared": shared_choices(),
@@ -331,6 +330,7 @@ def rate_groups(rows: Iterable[Rate], flavors: Iterable[Flavor], now: datetime) 
                 slug=slug or meter.value,
                 note=_note(flavor, slug, meter),
                 meter=meter,
+                is_charged=meter == Meter.GPU_HELD or (flavor is not None and meter == gpu_meter(flavor)),
                 current=next((rate for rate in rates if _in_force(rate, now)), None),
                 upcoming=tuple(rate for rate in rates if rate.valid_from > now),
                 past=tuple(rate for rate in reversed(rates) if rate.valid_to and rate.valid_to <= now),

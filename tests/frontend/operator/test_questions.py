@@ -22,6 +22,7 @@ from tenants.roles import PlatformRole
 from tenants.services import organization_member_set, user_deactivate, user_platform_role_set
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
+from tests.workspaces.spotted import spot_flavor
 
 H100, TYPE = "h100.1", "h100-sxm-80gb"
 
@@ -50,6 +51,21 @@ def test_a_flavor_without_a_price_is_offered_only_by_a_word(olga_at: Client, wor
     assert "Offer h100.1 without a price?" not in words(olga_at.get(reverse("frontend:operator_flavors")))
     olga_at.post(publish)
     assert state_of() == "active"
+
+
+def test_a_lent_flavor_without_a_price_of_its_meter_says_so(olga_at: Client, h100: Flavor) -> None:
+    """What runs of it is charged; that of another flavor is part of the price of what it holds."""
+
+    def row() -> str:
+        page = olga_at.get(reverse("frontend:operator_prices")).content.decode()
+        (found,) = re.findall(r'<tr>\s*<th scope="row">h100\.spot.*?</tr>', page, re.S)
+        return str(found)
+
+    spot_flavor(h100)
+    assert "no price" in row()
+    assert "included" not in row()
+    rate_set(actor=SYSTEM, flavor=Flavor.objects.get(slug="h100.spot"), meter="gpu_allocated", price="1")
+    assert "no price" not in row()
 
 
 def test_what_is_retired_is_asked_for_and_put_back(olga_at: Client, workspace: Workspace) -> None:
