@@ -85,8 +85,8 @@ def token(user: User, project: Project, scopes: Held) -> Asker:
     return Asker(user.username, Caller(token=f"gpa_{prefix}_{secret}"), here, scopes=scopes)
 
 
-def tokens(user: User, project: Project, extra: Iterable[Held] = (), *, single: bool = True) -> list[Asker]:
-    """Of none of the scopes, of all, of `extra` sets, and (single) of each alone."""
-    alone = [frozenset({scope}) for scope in sorted(TOKEN_SCOPES)] if single else []
+def tokens(user: User, project: Project, extra: Iterable[Held]) -> list[Asker]:
+    """Of none of the scopes, of all, of each alone, and of `extra` sets."""
+    alone = (frozenset({scope}) for scope in TOKEN_SCOPES)
     wanted = {NOTHING, TOKEN_SCOPES, *alone, *extra}
     return [token(user, project, scopes) for scopes in sorted(wanted, key=sorted)]
