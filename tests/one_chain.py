@@ -16,7 +16,7 @@ _answer = ClientHandler.__call__
 
 
 def _answer_by_the_shared(self: ClientHandler, environ: dict[str, Any]) -> Any:
-    if self._middleware_chain is None:
+    if self._middleware_chain is None:  # type: ignore[attr-defined]
         if not _shared:
             self.load_middleware()
             _shared.update({name: getattr(self, name) for name in MADE})
@@ -30,5 +30,5 @@ def _forget(**_: object) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     del config
-    ClientHandler.__call__ = _answer_by_the_shared
+    ClientHandler.__call__ = _answer_by_the_shared  # type: ignore[method-assign]
     setting_changed.connect(_forget)
