@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
+from django.conf import settings
 from django.urls import NoReverseMatch, reverse
 
 
@@ -135,10 +137,16 @@ def last(place: Place) -> str:
 
 def resolve(place: Place, scope: Mapping[str, object]) -> str:
     """The URL of a place, with the project or organization in scope where its address has one; else nothing."""
+    return _address(place.url_name, tuple(scope.items()), settings.ROOT_URLCONF)
+
+
+@lru_cache(4096)  # each page has the whole menu, and to find that there is no such address costs most
+def _address(url_name: str, scope: tuple[tuple[str, object], ...], urlconf: str) -> str:
+    known = dict(scope)
     for names in ((), ("project",), ("organization",)):
-        if all(name in scope for name in names):
+        if all(name in known for name in names):
             with suppress(NoReverseMatch):
-                return reverse(place.url_name, kwargs={name: scope[name] for name in names} or None)
+                return reverse(url_name, urlconf, kwargs={name: known[name] for name in names} or None)
     return ""
 
 

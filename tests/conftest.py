@@ -6,7 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.database import DirectoryBasedExampleDatabase
 
+from deploy.lab.files import CACHE
 from gpuaas.catalog.models import Flavor, Site
 from tenants.actors import Actor
 from tenants.models import Organization, Project, User
@@ -20,14 +23,22 @@ from tests.factories.tenants import (
     UserFactory,
 )
 
+# What Hypothesis reads from each of our sources is kept for all checkouts, as it takes ten seconds; what failed is of one.
+set_hypothesis_home_dir(CACHE / "gpuaas-hypothesis")
 # a busy machine is no fault of what is tested
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "busy",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+)
 settings.load_profile("busy")
 
 pytest_plugins = [
     "tests.examples",
     "tests.lasting",
     "tests.one_piece",
+    "tests.one_chain",
     "tests.tiers",
     "tests.durations",
     "tests.browser",

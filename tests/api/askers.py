@@ -68,25 +68,26 @@ def people(project: Project) -> Iterator[Asker]:
 
 
 def token(user: User, project: Project, scopes: Held) -> Asker:
-    """Written as it stands, whatever its maker may do: roles are lost after tokens are made. Used just now, which is noted once a
+    return tokens_of(user, project, [scopes])[0]
+
+
+def tokens_of(user: User, project: Project, wanted: Iterable[Held]) -> list[Asker]:
+    """Written as they stand, whatever their maker may do: roles are lost after tokens are made. Used just now, which is noted once a
     minute."""
-    prefix, secret = secrets.token_hex(6), secrets.token_hex(20)
-    ApiToken.objects.create(
-        project=project,
-        user=user,
-        name="any",
-        prefix=prefix,
-        secret_hash=hashlib.sha256(secret.encode()).hexdigest(),
-        scopes=sorted(scopes),
-        last_used_at=clock.now(),
-        expires_at=clock.now() + timedelta(days=1),
-    )
     here = actor_for(user=user).on_project(project.pk, project.organization_id)
-    return Asker(user.username, Caller(token=f"gpa_{prefix}_{secret}"), here, scopes=scopes)
+    now, rows, made = clock.now(), [], []
+    for scopes in wanted:
+        prefix, secret = secrets.token_hex(6), secrets.token_hex(20)
+        row = ApiToken(project=project, user=user, name="any", prefix=prefix, scopes=sorted(scopes))
+        row.secret_hash = hashlib.sha256(secret.encode()).hexdigest()
+        row.last_used_at, row.expires_at = now, now + timedelta(days=1)
+        rows.append(row)
+        made.append(Asker(user.username, Caller(token=f"gpa_{prefix}_{secret}"), here, scopes=scopes))
+    ApiToken.objects.bulk_create(rows)
+    return made
 
 
-def tokens(user: User, project: Project, extra: Iterable[Held] = (), *, single: bool = True) -> list[Asker]:
-    """Of none of the scopes, of all, of `extra` sets, and (single) of each alone."""
-    alone = [frozenset({scope}) for scope in sorted(TOKEN_SCOPES)] if single else []
-    wanted = {NOTHING, TOKEN_SCOPES, *alone, *extra}
-    return [token(user, project, scopes) for scopes in sorted(wanted, key=sorted)]
+def tokens(user: User, project: Project, extra: Iterable[Held]) -> list[Asker]:
+    """Of none of the scopes, of all, of each alone, and of `extra` sets."""
+    alone = (frozenset({scope}) for scope in TOKEN_SCOPES)
+    return tokens_of(user, project, sorted({NOTHING, TOKEN_SCOPES, *alone, *extra}, key=sorted))

@@ -1,8 +1,5 @@
 """Callers of the API, and a stage with something in every list."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from gpuaas.catalog.models import Flavor, Site
@@ -13,12 +10,6 @@ from tenants.models import Project, User
 from tests.api.caller import Caller, token_for
 from tests.factories.quotas import limits_give
 from tests.lasting import lasting
-
-
-@pytest.fixture(autouse=True)
-def _collected_static_files(settings: Any, tmp_path: Path) -> None:
-    """whitenoise warns about a folder that is not there."""
-    settings.STATIC_ROOT = str(tmp_path)
 
 
 @pytest.fixture

@@ -158,10 +158,21 @@ def expected(case: Case, asker: Asker) -> int:
     return 403 if held or not case.place else 404
 
 
+@dataclass(frozen=True)
+class Stage(World):
+    """signed_in: people of every role. made: tokens of the maker of the things, of a teammate, and of somebody who has no role any
+    more, by their sets of scopes in some case. above, platform: the tokens that ask for what is there."""
+
+    signed_in: list[Asker]
+    made: list[Asker]
+    above: list[Asker]
+    platform: list[Asker]
+
+
 @pytest.fixture(scope="module")
-def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[World]:
+def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker) -> Iterator[Stage]:
     """bob is a member of the project, may edit in alice's workspace, and holds a credential there. stage["elsewhere"]: path
-    parameters of single operations."""
+    parameters of single operations. Everybody who asks is made once for all of them."""
     with furnished(django_db_blocker) as made:
         made.project.memberships.filter(user=made.bob).update(role="member")
         workspace, cluster = made.stage["workspace"], made.stage["cluster"]
@@ -176,7 +187,20 @@ def world(django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocke
         )
         member = {"username": "grace"}
         made.stage["elsewhere"] = {"organization_member_get": member, "organization_member_remove": member}
-        yield made
+        yield with_askers(made)
+
+
+def with_askers(made: World) -> Stage:
+    project, cast = made.project, (made.alice, made.bob, made.charlie)
+    extra = {scopes for case in cases() for scopes in telling(case)}
+    few = (NOTHING, EVERYTHING)
+    return Stage(
+        **vars(made),
+        signed_in=[*people(project), *(person(user, project) for user in cast)],
+        made=[one for user in cast for one in tokens(user, project, extra)],
+        above=[token(made.alice, project, scopes) for scopes in few],
+        platform=[token(made.olga, project, scopes) for scopes in few],
+    )
 
 
 def found(case: Case, asker: Asker, stage: dict[str, Any], savepoint: str) -> str:
@@ -231,28 +255,30 @@ def telling(case: Case) -> set[Held]:
     return {NOTHING, TOKEN_SCOPES, *exact, *(TOKEN_SCOPES - {one} for scopes in exact for one in scopes)}
 
 
+def those_of(made: list[Asker], part: str, singly: tuple[str, ...]) -> list[Asker]:
+    """The tokens that can tell something of the part, and those of each scope alone of these makers."""
+    wanted = {scopes for case in PARTS[part] for scopes in telling(case)}
+    alone = {frozenset({scope}) for scope in TOKEN_SCOPES}
+    return [one for one in made if one.scopes in wanted or (one.name in singly and one.scopes in alone)]
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("makers", MAKERS)
-def test_the_answers_are_the_table(makers: str, part: str, subtests: pytest.Subtests, world: World) -> None:
+def test_the_answers_are_the_table(makers: str, part: str, subtests: pytest.Subtests, world: Stage) -> None:
     """People of every role; tokens of the maker of the things, of a teammate, and of somebody who has no role any more; on
     the platform an operator's."""
-    project, cast = world.project, (world.alice, world.bob, world.charlie)
-    extra = {scopes for case in PARTS[part] for scopes in telling(case)}
-    signed_in = [*people(project), *(person(user, project) for user in cast)]
     singly = MAKERS[makers]
-    made = [one for user in cast for one in tokens(user, project, extra, single=user.username in singly)]
-    askers = {"": made, "project": made}
-    askers["organization"] = [token(world.alice, project, scopes) for scopes in (NOTHING, EVERYTHING)]
-    askers["platform"] = [token(world.olga, project, scopes) for scopes in (NOTHING, EVERYTHING)]
+    made = those_of(world.made, part, singly)
+    askers = {"": made, "project": made, "organization": world.above, "platform": world.platform}
 
-    def asks(asker: Asker, case: Case) -> bool:
-        few = askers[case.place] is made and not singly
-        return not few or asker.scopes in telling(case)
+    def asking(case: Case) -> list[Asker]:
+        tokens_of_it, enough = askers[case.place], telling(case)
+        few = tokens_of_it is made and not singly
+        return [asker for asker in tokens_of_it if not few or asker.scopes in enough]
 
     def check(case: Case) -> None:
-        tokens_of_it = (asker for asker in askers[case.place] if asks(asker, case))
-        everybody, savepoint = (*signed_in, *tokens_of_it), transaction.savepoint()
+        everybody, savepoint = (*world.signed_in, *asking(case)), transaction.savepoint()
         answers = [(asker, found(case, asker, world.stage, savepoint)) for asker in everybody]
         wrong = [f"{asker}: {text}" for asker, text in answers if text]
         assert not wrong, "\n".join(wrong)

@@ -15,7 +15,7 @@ from gpuaas.catalog.models import StorageClass
 from gpuaas.core import clock
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM
-from tenants.models import AuditEntry, Tries, User
+from tenants.models import AuditEntry, Project, Tries, User
 from tests.apart import each_apart
 from tests.api.cluster_stage import template_stage, warm_stage
 from tests.billing.stage import (
@@ -33,6 +33,7 @@ from tests.frontend.disabled import sentences_of
 from tests.frontend.operator.adopting import plan_at
 from tests.frontend.operator.conftest import signed_in
 from tests.frontend.operator.trouble import drift_of
+from tests.lasting import lasting
 
 NAMES = sorted(str(pattern.name) for pattern in urlpatterns)
 ACTIONS = frozenset(
@@ -123,41 +124,50 @@ FORMS = frozenset(
 QUERY = {"kind": "project", "owner": "weather-lm", "resource": "gpu:h100-sxm-80gb", "hard": "9"}
 
 
-def of_storage(name: str, workspace: Workspace) -> dict[str, object]:
-    if "site_storage" not in name:
-        return {}
-    row = StorageClass.objects.create(site=workspace.site, name="fast", observed_at=clock.now())
-    return {"key": row.pk}
-
-
-def of_person(name: str, user: User) -> dict[str, object]:
-    if name == "operator_tries_lift":
-        return {"tries": Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk}
-    if name == "operator_person_unlink":
-        return {"link": SocialAccount.objects.create(user=user, provider="oidc", uid=str(user.pk)).pk}
-    return {}
-
-
 def standing(workspace: Workspace, user: User) -> dict[str, object]:
     """What addresses name, made once for all of them."""
-    plan = plan_at(workspace.site, workspace.project, user)
+    site, project = workspace.site, workspace.project
+    plan = plan_at(site, project, user)
+    host_at(site, name=plan.external_name)
     flavor = workspace.flavors.get().flavor
+    template = template_stage(SYSTEM, site)
     return {
         "verb": "retire",
-        "pool": workspace.site.pools.get(gpu_type__slug="h100-sxm-80gb").pk,
+        "pool": site.pools.get(gpu_type__slug="h100-sxm-80gb").pk,
         "user": user.pk,
+        "tries": Tries.objects.create(account=str(user.pk), user=user, network="192.0.2.1").pk,
+        "link": SocialAccount.objects.create(user=user, provider="oidc", uid=str(user.pk)).pk,
         "node": "h100-01",
         "name": plan.external_name,
         "adoption": plan.pk,
+        "key": StorageClass.objects.create(site=site, name="fast", observed_at=clock.now()).pk,
         "drift": drift_of(workspace).pk,
+        "template": template.slug,
+        "warm": warm_stage(template, project, user).pk,
+        "kind": kind().slug,
         "month": "2026-10",
-        "reservation": pool_stage(workspace.project, flavor).pk,
-        **card_stage(workspace.project, flavor),
+        "reservation": pool_stage(project, flavor).pk,
+        **card_stage(project, flavor),
+        **booked(project),
     }
 
 
-def address(name: str, workspace: Workspace, user: User, found: Mapping[str, object]) -> str:
-    """The real address with things that exist, what is not in `found` made for it: only who asks may decide."""
+def booked(project: Project) -> dict[str, object]:
+    payment_record(actor=SYSTEM, organization=project.organization, amount="5")
+    payment = LedgerEntry.objects.latest("pk")
+    invoice = invoice_make(project)
+    return {
+        "entry": payment.pk,
+        "grant": LedgerEntry.objects.get(grant=grant_stage(project.organization)).pk,
+        "number": invoice.number,
+        "write_off": write_off_stage(invoice),
+        "written": usage_write_off_stage().pk,
+        "batch": usage_import_stage(project),
+    }
+
+
+def address(name: str, workspace: Workspace, found: Mapping[str, object]) -> str:
+    """The real address with things that exist: only who asks may decide."""
     pattern = next(pattern for pattern in urlpatterns if pattern.name == name)
     slugs = {
         "operator_flavor_state": "h100.1",
@@ -166,29 +176,24 @@ def address(name: str, workspace: Workspace, user: User, found: Mapping[str, obj
     }
     at_site = any(word in name for word in ("site", "node", "adoption"))
     slug = "ber-1" if at_site else slugs.get(name, workspace.project.organization.slug)
-    known = {"slug": slug, **found, **of_person(name, user), **of_storage(name, workspace)}
-    if name == "operator_site_host":
-        host_at(workspace.site, name=str(known["name"]))
+    known = {"slug": slug, **found}
     if name.startswith("operator_cluster_template"):
-        template = template_stage(SYSTEM, workspace.site)
-        known |= {"slug": template.slug, "version": 1}
-        if "warm" in pattern.pattern.converters:
-            known["warm"] = warm_stage(template, workspace.project, user).pk
+        known |= {"slug": found["template"], "version": 1}
     if name.startswith("operator_environment_kind"):
-        known["slug"] = kind().slug
-    if "written" in pattern.pattern.converters:
-        known["written"] = usage_write_off_stage().pk
-    if "batch" in pattern.pattern.converters:
-        known["batch"] = usage_import_stage(workspace.project)
-    if "entry" in pattern.pattern.converters:
-        payment_record(actor=SYSTEM, organization=workspace.project.organization, amount="5")
-        known["entry"] = LedgerEntry.objects.latest("pk").pk
+        known["slug"] = found["kind"]
     if name == "operator_grant_reverse":
-        known["entry"] = LedgerEntry.objects.get(grant=grant_stage(workspace.project.organization)).pk
+        known["entry"] = found["grant"]
     if "number" in pattern.pattern.converters:
-        invoice = invoice_make(workspace.project)
-        known |= {"number": invoice.number, "entry": write_off_stage(invoice)}
+        known["entry"] = found["write_off"]
     return reverse(f"frontend:{name}", kwargs={key: known[key] for key in pattern.pattern.converters})
+
+
+@pytest.fixture
+@lasting
+def urls(workspace: Workspace, bob: User) -> dict[str, str]:
+    """Of all pages and actions, by name."""
+    found = standing(workspace, bob)
+    return {name: address(name, workspace, found) for name in NAMES}
 
 
 def each(subtests: pytest.Subtests, names: Iterable[str], check: Callable[[str], None]) -> None:
@@ -196,14 +201,12 @@ def each(subtests: pytest.Subtests, names: Iterable[str], check: Callable[[str],
 
 
 def test_tenants_and_outsiders_find_nothing(
-    subtests: pytest.Subtests, workspace: Workspace, alice: User, bob: User, charlie: User
+    subtests: pytest.Subtests, urls: dict[str, str], alice: User, bob: User, charlie: User
 ) -> None:
     clients = [signed_in(user) for user in (alice, bob, charlie)]
 
-    found = standing(workspace, bob)
-
     def check(name: str) -> None:
-        url = address(name, workspace, bob, found)
+        url = urls[name]
         before = AuditEntry.objects.count()
         for client in clients:
             assert client.get(url, QUERY).status_code == 404
@@ -213,11 +216,9 @@ def test_tenants_and_outsiders_find_nothing(
     each(subtests, NAMES, check)
 
 
-def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, workspace: Workspace, bob: User) -> None:
-    found = standing(workspace, bob)
-
+def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, urls: dict[str, str]) -> None:
     def check(name: str) -> None:
-        url = address(name, workspace, bob, found)
+        url = urls[name]
         assert Client().get(url)["Location"].startswith("/accounts/login/")
         assert Client().post(url)["Location"].startswith("/accounts/login/")
 
@@ -225,12 +226,10 @@ def test_strangers_are_asked_to_sign_in(subtests: pytest.Subtests, workspace: Wo
 
 
 def test_auditors_look_and_cannot_change(
-    subtests: pytest.Subtests, workspace: Workspace, ada_at: Client, bob: User
+    subtests: pytest.Subtests, urls: dict[str, str], ada_at: Client
 ) -> None:
-    found = standing(workspace, bob)
-
     def check(name: str) -> None:
-        url = address(name, workspace, bob, found)
+        url = urls[name]
         before = AuditEntry.objects.count()
         expected = 403 if name in ACTIONS else 302 if name in FORMS else 200
         page = ada_at.get(url, QUERY)
@@ -245,13 +244,9 @@ def test_auditors_look_and_cannot_change(
     each(subtests, NAMES, check)
 
 
-def test_operators_see_every_page(
-    subtests: pytest.Subtests, workspace: Workspace, olga_at: Client, bob: User
-) -> None:
-    found = standing(workspace, bob)
-
+def test_operators_see_every_page(subtests: pytest.Subtests, urls: dict[str, str], olga_at: Client) -> None:
     def check(name: str) -> None:
-        url = address(name, workspace, bob, found)
+        url = urls[name]
         answer = olga_at.get(url, QUERY)
         assert answer.status_code == (302 if name in ACTIONS else 200)
         if answer["Content-Type"].startswith("text/html") and not answer.streaming:

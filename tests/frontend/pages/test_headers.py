@@ -103,7 +103,7 @@ def test_pages_of_operators(subtests: pytest.Subtests, workspace: Workspace, olg
     client, found = over_tls(signed_in(olga)), standing(workspace, bob)
 
     def check(name: str) -> None:
-        url = operator_address(name, workspace, bob, found)
+        url = operator_address(name, workspace, found)
         personal(client.get(url, QUERY))
 
     each(subtests, OPERATORS, check)

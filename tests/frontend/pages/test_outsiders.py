@@ -1,7 +1,7 @@
 """Every address below a project or an organization, asked by somebody who does not belong there: 404, always."""
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 
 import pytest
@@ -119,34 +119,22 @@ def names(patterns: list[URLPattern | URLResolver]) -> list[str]:
 SCOPED = sorted(names(urls.project_patterns) + names(urls.organization_patterns))
 
 
-# what addresses name, in the order of trying
-SHAPES = (
-    ("project",),
-    ("project", "workspace"),
-    ("project", "workspace", "user"),
-    ("project", "workspace", "robot"),
-    ("project", "workspace", "machine"),
-    ("project", "cluster"),
-    ("project", "cluster", "cluster_job"),
-    ("project", "cluster", "policy"),
-    ("project", "cluster", "user"),
-    ("project", "template"),
-    ("project", "kind"),
-    ("project", "environment"),
-    ("project", "environment", "door_key"),
-    ("project", "job"),
-    ("project", "job_template"),
-    ("project", "credential"),
-    ("project", "user"),
-    ("project", "token"),
-    ("project", "month"),
-    ("project", "budget"),
-    ("organization",),
-    ("organization", "user"),
-    ("organization", "month"),
-    ("organization", "number"),
-    ("organization", "budget"),
-)
+def parameters(
+    patterns: list[URLPattern | URLResolver], above: frozenset[str]
+) -> Iterator[tuple[str, frozenset[str]]]:
+    for pattern in patterns:
+        needed = above | pattern.pattern.converters.keys()
+        if isinstance(pattern, URLResolver):
+            yield from parameters(pattern.url_patterns, needed)
+        else:
+            yield str(pattern.name), needed
+
+
+# what each address names
+NAMED = {
+    **dict(parameters(urls.project_patterns, frozenset({"project"}))),
+    **dict(parameters(urls.organization_patterns, frozenset({"organization"}))),
+}
 
 
 # what an address has to be asked with
@@ -186,14 +174,7 @@ def address(name: str, workspace: Workspace, known: Mapping[str, object]) -> str
     """The real address, with ids that exist: only belonging may decide."""
     if name.startswith("machine"):
         Site.objects.filter(pk=workspace.site_id).update(driver="sandbox-cloud")
-    for wanted in SHAPES:
-        try:
-            return reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted}) + ASKED.get(
-                name, ""
-            )
-        except Exception:  # noqa: BLE001  Django says NoReverseMatch for each shape that is not this one
-            continue
-    raise AssertionError(name)
+    return reverse(f"frontend:{name}", kwargs={key: known[key] for key in NAMED[name]}) + ASKED.get(name, "")
 
 
 def ask(client: Client, name: str, url: str) -> int:

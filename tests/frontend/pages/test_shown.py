@@ -17,7 +17,7 @@ from gpuaas.clusters.models import Cluster
 from gpuaas.workspaces.models import Workspace
 from tenants.models import User
 from tests.frontend.pages.conftest import signed_in
-from tests.frontend.pages.test_outsiders import POSTED, SCOPED, SHAPES
+from tests.frontend.pages.test_outsiders import NAMED, POSTED, SCOPED
 
 READERS = ("alice", "bob", "dora", "pia", "bill", "olga", "ada")
 REFUSED = {403, 404}
@@ -76,12 +76,8 @@ def addresses(known: dict[str, object]) -> Iterator[str]:
     for name in SCOPED:
         if name in POSTED or name.endswith(("_csv", "_pdf")):
             continue
-        for wanted in SHAPES:
-            if set(wanted) <= set(known):
-                try:
-                    yield reverse(f"frontend:{name}", kwargs={key: known[key] for key in wanted})
-                except Exception:  # noqa: BLE001  not of this shape
-                    continue
+        if known.keys() >= NAMED[name]:
+            yield reverse(f"frontend:{name}", kwargs={key: known[key] for key in NAMED[name]})
 
 
 def is_ours(url: str) -> bool:

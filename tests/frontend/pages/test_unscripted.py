@@ -82,7 +82,7 @@ def test_every_dialog_of_the_platform_has_one(
     client, found = signed_in(olga), standing(workspace, bob)
 
     def check(name: str) -> None:
-        assert faults(client, operator_address(name, workspace, bob, found)) == []
+        assert faults(client, operator_address(name, workspace, found)) == []
 
     each(subtests, sorted({str(pattern.name) for pattern in urlpatterns} - ACTIONS), check)
 
