@@ -15,6 +15,7 @@ from gpuaas.workspaces.room import Room
 
 NOTICE: Final = timedelta(seconds=120)  # after SIGTERM, for what has to leave
 LEFT = "Left"  # the reason of the condition
+WAITS_AGAIN = {LEFT, "Preempted"}  # reasons that say what comes next
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,12 @@ def runs_again_write(row: Job) -> bool:
     often = "" if row.preemptions == 1 else f"; it has been so {row.preemptions:,} times"
     words = f"it runs again; it had to leave another workspace at {at:{TIME}}{often}"
     return conditions_write(row, _condition(Status.TRUE, "RunsAgain", words))
+
+
+def over_write(row: Job) -> None:
+    """Of a locked row that runs no more: it starts nowhere again."""
+    if row.conditions.get(KEPT, {}).get("reason") in WAITS_AGAIN:
+        conditions_write(row, drop=(KEPT,))
 
 
 def _condition(status: Status, reason: str, message: str) -> dict[str, Any]:

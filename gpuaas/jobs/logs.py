@@ -26,8 +26,9 @@ def logs_take(
         return _asked(driver, spec, [0], MOST)
     kept = set(TaskLog.objects.filter(job=row).values_list("task", flat=True))
     failed, running = ranges_read(seen.get("failed", "")), ranges_read(seen.get("running", ""))
-    # of an array one that failed has written all; otherwise another attempt writes anew
-    due = sorted(failed if row.together else failed - kept)
+    # of an array one that has failed since the last look has written all by now; otherwise another attempt writes anew
+    known = kept & ranges_read(row.observed.get("failed", ""))
+    due = sorted(failed if row.together else failed - known)
     due += sorted(running & kept) or sorted(running)[: not kept]
     room = [task for task in due if task in kept] if len(kept) >= TASKS_KEPT else due
     wanted = [*([row.followed] if row.followed is not None else []), *room[:most]]

@@ -38,7 +38,7 @@ class Job(Inside):
     them start together, and one that fails ends the others. launcher: task 0 alone runs the command, which starts its processes in
     the others; "" where each task runs it. runtime: the name of the training runtime of the site that makes such tasks; "" without one.
     followed: the task whose log a reader wants. Of several, `observed` says which run,
-    succeeded and failed (`gpuaas/jobs/seen.py`).
+    succeeded and failed (`gpuaas/jobs/seen.py`), and what the site has made of the attempt (`JobSpec.made`).
 
     inputs, outputs: as `transfers.py` stores them. staging: which of them are still to be moved, a `Way`; it stays where that
     failed. moving: their mover takes MOVER of the workspace, from when it leaves the queue until nothing of it is left. moved: by

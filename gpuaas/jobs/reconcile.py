@@ -210,6 +210,7 @@ def _start_again(row: Job, seen: ObservedJob) -> None:
     if row.state == S.STARTING:
         JOB.move(row, S.RUNNING, **changes)
     changes |= {"attempt": row.attempt + 1, "waiting": "all its tasks start again after a pause"}
+    changes["observed"] = {key: each for key, each in row.observed.items() if key != "made"}
     JOB.begin(row, SYSTEM, Change.CREATE, summary=words, reason=words, **changes)
     claims.release(row, due_at=clock.now() + pause, attempts=0)
     JOB.announce(row)
@@ -258,10 +259,10 @@ def _ended_before(visit: Visit) -> None:
         row.failure, row.cause = seen.detail[:500], seen.reason[:40]
         row.ready_at, row.finished_at = row.ready_at or clock.now(), clock.now()
         row.preemptions -= 1
+        row.preempted_at = row.preempted_at if row.preemptions else None
         _seen_write(row, seen)
-        row.save(
-            update_fields=["outcome", "failure", "cause", "ready_at", "finished_at", "preemptions", "waiting"]
-        )
+        times = ("ready_at", "finished_at", "preemptions", "preempted_at")
+        row.save(update_fields=["outcome", "failure", "cause", *times, "waiting"])
         conditions_write(row, drop=(KEPT,))
 
 

@@ -35,7 +35,8 @@ class Task:
 def observed_of(seen: ObservedJob) -> dict[str, Any]:
     """As a row of several tasks keeps it."""
     details = [{key: each for key, each in asdict(task).items() if key != "phase"} for task in seen.tasks]
-    return {"running": seen.running, "succeeded": seen.succeeded, "failed": seen.failed, "tasks": details}
+    found = {"running": seen.running, "succeeded": seen.succeeded, "failed": seen.failed, "tasks": details}
+    return found | ({"made": seen.made} if seen.made else {})
 
 
 def tasks_of(row: Job) -> list[Task]:

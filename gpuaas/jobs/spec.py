@@ -45,6 +45,7 @@ def _own_spec(row: Job) -> JobSpec:
         runtime=row.runtime,
         attempt=max(row.attempt, 1) if row.together else 1,
         since=row.ready_at,
+        made=row.observed.get("made", ""),
         priority=row.priority if row.place is None else Priority.LOW,
         notice_seconds=row.workspace.notice_seconds,
         grace_seconds=int(NOTICE.total_seconds()) if leaves_slowly(row) else 0,

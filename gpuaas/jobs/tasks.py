@@ -10,7 +10,7 @@ from gpuaas.jobs import reconcile
 from gpuaas.jobs.mails import mails_send
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import waiting
-from gpuaas.jobs.services.guests import STAY
+from gpuaas.jobs.services.guests import AWAY, STAY
 from gpuaas.jobs.services.inside import left_delete
 from gpuaas.jobs.services.queue import TASK, queue_poke, queue_start
 from gpuaas.jobs.services.retention import jobs_empty
@@ -36,11 +36,12 @@ def mails() -> int:
 @shared_task(name="jobs.sweep")
 def sweep() -> int:
     """Starts what is due: steps, looks and retries; and a round of each queue, for what became free elsewhere, and of each workspace
-    with guests, which may have to leave. Then deletes what is left of workspaces and empties jobs that ended long ago, which hold up
-    none of it."""
+    with guests, which may have to leave, or whose own wait elsewhere. Then deletes what is left of workspaces and empties jobs that
+    ended long ago, which hold up none of it."""
     queues = waiting().order_by().values_list("workspace", flat=True).distinct()
     lenders = Job.objects.filter(STAY).order_by().values_list("place", flat=True).distinct()
-    for workspace_id in dict.fromkeys([*queues, *lenders]):
+    homes = Job.objects.filter(AWAY).order_by().values_list("workspace", flat=True).distinct()
+    for workspace_id in dict.fromkeys([*queues, *lenders, *homes]):
         queue_poke(workspace_id)
     started = claims.due_poke(Job, JOB.task, by="site")
     left_delete()

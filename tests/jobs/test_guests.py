@@ -232,11 +232,22 @@ def test_one_that_is_leaving_can_be_cancelled_and_deleted(
     workspace_lend(actor=as_alice, workspace=lender, open_to_project=False)
     queue_start(workspace_id=lender.pk)
     row = job_cancel(actor=as_alice, job=guest)
-    assert (row.state, row.outcome) == ("suspending", "suspended")
+    assert (row.state, row.outcome, row.conditions.get(KEPT)) == ("suspending", "suspended", None)
     assert settle(guest).state == "suspended"
     job_delete(actor=as_alice, job=guest)
     assert settle(guest).state == "deleted"
     assert SandboxJob.objects.count() == 1
+
+
+def test_one_that_had_to_leave_and_never_runs_again_does_not_say_that_it_waits(
+    as_alice: Actor, guest: Job, lender: Workspace, own: Job
+) -> None:
+    workspace_lend(actor=as_alice, workspace=lender, open_to_project=False)
+    queue_start(workspace_id=lender.pk)
+    guest = settle(guest, "requested")
+    assert KEPT in guest.conditions
+    row = job_cancel(actor=as_alice, job=guest)
+    assert (row.state, row.conditions.get(KEPT), row.preemptions) == ("suspended", None, 1)
 
 
 def test_one_that_was_done_before_it_had_to_leave_has_succeeded(
@@ -247,6 +258,7 @@ def test_one_that_was_done_before_it_had_to_leave_has_succeeded(
     queue_start(workspace_id=lender.pk)
     guest = settle(guest)
     assert (guest.state, guest.preemptions, guest.conditions.get(KEPT)) == ("succeeded", 0, None)
+    assert guest.preempted_at is None
 
 
 def test_a_slow_one_is_ended_after_the_notice(

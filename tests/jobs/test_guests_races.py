@@ -2,6 +2,7 @@
 no more is taken than was bought."""
 
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -68,6 +69,23 @@ def test_guests_leave_while_others_come(as_alice: Actor, pair: tuple[Workspace, 
     queue_start(workspace_id=other.pk)
     assert within(*pair) == [4, 4]
     assert all(fresh(row).holding and fresh(row).place is None for row in own)
+
+
+def test_both_call_their_guests_home(as_alice: Actor, pair: tuple[Workspace, Workspace]) -> None:
+    """Each locks those that are in the other one."""
+    guests = []
+    for place, other in (pair, pair[::-1]):
+        row = submitted(as_alice, place, "away", gpus=1, command=LONG, borrow=True)
+        at = {"place": other, "placed_at": row.created_at - timedelta(hours=1), "lenders": [str(other.pk)]}
+        Job.objects.filter(pk=row.pk).update(state="provisioning", holding=True, **at)
+        guests.append(row)
+    assert at_once(8, lambda n: queue_start(workspace_id=pair[n % 2].pk)) == {"done": 8}
+    for place in pair:
+        queue_start(workspace_id=place.pk)  # one that was passed
+    assert [fresh(row).state for row in guests] == ["suspending", "suspending"]
+    for row in guests:
+        assert settle(row, "ready").place is None
+    assert within(*pair) == [1, 1]
 
 
 def test_both_are_taken_down_while_guests_are_in_both(

@@ -8,14 +8,16 @@ from gpuaas.catalog.models import Site
 from gpuaas.catalog.services import site_probe
 from gpuaas.core.errors import Invalid
 from gpuaas.jobs.models import RUNTIME_LONGEST, Job
-from gpuaas.jobs.services import job_rerun, template_create
+from gpuaas.jobs.services import job_cancel, job_rerun, queue_start, template_create
 from gpuaas.jobs.spec import spec_of
 from gpuaas.jobs.states import JobState
 from gpuaas.providers.sandbox import tasks
+from gpuaas.providers.sandbox.models import SandboxJob, SandboxPod
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_lend
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project
-from tests.jobs.stage import fresh, running, settle, submitted
+from tests.jobs.stage import LONG, ended, fresh, lender_ready, pods, running, settle, submitted
 
 pytestmark = pytest.mark.django_db
 TORCH = "torch-distributed"
@@ -68,6 +70,49 @@ def test_one_that_is_gone_when_it_starts_fails_it(
     row = settle(row, JobState.FAILED)
     assert (row.cause, "offers no training runtime torch-distributed" in row.failure) == ("Refused", True)
     assert not row.holding
+
+
+def test_one_whose_tasks_a_member_removed_and_the_site_made_anew_has_ended(
+    as_alice: Actor, workspace: Workspace
+) -> None:
+    row = settle(trained(as_alice, workspace, command=LONG, retries=3), JobState.RUNNING)
+    at_site = SandboxJob.objects.get(name=row.external_name)
+    SandboxJob.objects.filter(pk=at_site.pk).update(id=at_site.pk + 1)
+    row = settle(row, JobState.FAILED)
+    assert (row.cause, row.attempt, row.holding) == ("Removed", 1, False)
+    assert row.failure == "it was removed at the site, not by the portal"
+    assert not SandboxJob.objects.exists()
+
+
+def test_an_attempt_that_follows_is_none_that_was_removed(as_alice: Actor, workspace: Workspace) -> None:
+    row = settle(trained(as_alice, workspace, command=LONG, retries=1), JobState.RUNNING)
+    SandboxPod.objects.filter(name__startswith=row.external_name).first().delete()  # type: ignore[union-attr]
+    while row.attempt == 1:
+        row = settle(row, row.state)
+    row = settle(row, JobState.RUNNING)
+    ended(row)
+    row = settle(row)
+    assert (row.state, row.attempt) == ("succeeded", 2)
+
+
+def test_a_guest_leaves_with_its_runtime_and_starts_at_home(
+    as_alice: Actor, workspace: Workspace, project: Project, site: Site
+) -> None:
+    lender = lender_ready(as_alice, project, site)
+    own = running(as_alice, workspace, "own", gpus=4)
+    made = trained(as_alice, workspace, "guest", gpus=1, command=LONG, borrow=True)
+    guest = settle(made, JobState.RUNNING)
+    assert (guest.place, len(pods(lender)), spec_of(guest).grace_seconds) == (lender, 2, 120)
+    workspace_lend(actor=as_alice, workspace=lender, open_to_project=False)
+    queue_start(workspace_id=lender.pk)
+    guest = settle(guest, JobState.QUEUED)
+    assert (guest.place, guest.observed, guest.attempt, pods(lender)) == (None, {}, 0, [])
+    job_cancel(actor=as_alice, job=own)
+    settle(own)
+    guest = settle(guest, JobState.RUNNING)
+    assert (guest.place, len(pods(workspace)), guest.attempt) == (None, 2, 1)
+    ended(guest)
+    assert settle(guest).state == "succeeded"
 
 
 def test_a_template_keeps_it_whatever_sites_offer(as_alice: Actor, project: Project) -> None:

@@ -234,6 +234,16 @@ def test_logs_are_kept_of_some_and_of_the_newest(
     assert kept == [1, 2, 7], "that of the task which somebody looks at stays, however little it writes"
 
 
+def test_the_log_of_a_task_that_fails_is_taken_to_its_end(as_alice: Actor, workspace: Workspace) -> None:
+    begun = clock.now()
+    with time_machine.travel(begun, tick=False):
+        row = running(as_alice, workspace, tasks=2, command=["sh", "-c", "sleep 9; exit 3"])
+    assert "at work" not in TaskLog.objects.get(task=0).text
+    with time_machine.travel(begun + timedelta(seconds=60), tick=False):
+        row = settle(row)
+    assert (row.state, TaskLog.objects.get(task=0).text.count("at work")) == ("failed", 9)
+
+
 # -- orders --------------------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes
 from gpuaas.core.retention import EMPTIED
 from gpuaas.jobs.document import FIELDS
+from gpuaas.jobs.guests import over_write
 from gpuaas.jobs.models import Job, JobTransition
 from gpuaas.jobs.mover import credential_names
 from gpuaas.jobs.order import AT_ONCE_MOST, order_read, priority_read
@@ -219,6 +220,7 @@ def job_cancel(*, actor: Actor, job: Job, expected_version: int | None = None, r
         if row.state == S.QUEUED or (row.state in STAGING and not row.moving):
             at = {"finished_at": clock.now(), "outcome": S.CANCELLED, "failure": words, "waiting": ""}
             JOB.move(row, S.CANCELLED, actor=actor.name, reason=words, **at)
+            over_write(row)
             queue_poke(row.workspace_id)
         else:
             end_begin(row, actor, S.CANCELLED, failure=words)
@@ -240,6 +242,7 @@ def _outputs_keep(row: Job, actor: Actor, words: str) -> Job:
 def _cancelled(row: Job, actor: Actor, words: str, *also: str) -> Job:
     row.outcome, row.failure = S.CANCELLED, words[:500]
     row.save(update_fields=["outcome", "failure", *also])
+    over_write(row)
     JOB.audit(row, actor, "cancel", after={"reason": words})
     JOB.announce(row)
     return row
@@ -249,6 +252,7 @@ def end_begin(row: Job, actor: Actor, outcome: JobState, *, failure: str = "", *
     """Of a locked row: how it ends is known, and what is left of it at the site is removed. `known`: cause, ready_at."""
     known |= {"failure": failure[:500], "waiting": "", "finished_at": clock.now(), "outcome": outcome}
     JOB.begin(row, actor, Change.SUSPEND, summary=failure, reason=failure, **known)
+    over_write(row)
 
 
 def staging_fail(row: Job, failure: str, cause: str = "") -> None:

@@ -1,6 +1,8 @@
-"""Guests of a workspace leave it: for its own jobs, once it is not open to the project any more, and when it is taken down."""
+"""Guests of a workspace leave it: for its own jobs, once it is not open to the project any more, when it is taken down, and to go
+home where they have not begun yet."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -9,7 +11,7 @@ from gpuaas.core import clock
 from gpuaas.jobs.guests import Wanted, left, left_words, to_end
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import TAKES
-from gpuaas.jobs.selectors import held_in, waiting_in
+from gpuaas.jobs.selectors import ahead_of, held_in, in_turn, waiting_in
 from gpuaas.jobs.services.rows import JOB
 from gpuaas.jobs.states import STAGING, JobState
 from gpuaas.lifecycle.allowed import Verb
@@ -22,6 +24,9 @@ from tenants.actors import SYSTEM
 
 S = JobState
 STAY = Q(place__isnull=False, state__in=[S.STARTING, S.RUNNING])  # guests that have not been told to leave
+# those that have not run anywhere
+AWAY = Q(place__isnull=False, state=S.STARTING, ready_at=None)
+AWAY_LEAST = timedelta(minutes=1)  # then the site has told why it starts none, if it does not
 ENDS = (S.ENDING, S.DELETING)
 WANTED_MOST = 100  # of the workspace's own queue, for which its guests leave at once
 
@@ -44,6 +49,30 @@ def guests_end(place: Workspace) -> int:
     for row in leave:
         guest_end(row, why)
     return len(leave)
+
+
+def guests_call(home: Workspace) -> int:
+    """Of a workspace whose row is locked, at the end of its round: its jobs that wait elsewhere, as for what members have started
+    there, leave that once it has room for them itself and nothing waits before them. Returns how many.
+
+    Those that somebody has locked are left to a later round: another round may wait for them that has locked guests of this one."""
+    rows = Job.objects.filter(AWAY, workspace=home, placed_at__lte=clock.now() - AWAY_LEAST)
+    if not rows.exists() or not WORKSPACE.may(home, Verb.RUN):
+        return 0
+    rows = rows.select_related("project", "site", "workspace", "place", "pool__gpu_type")
+    room, called = room_of(workspace=home), 0
+    for row in in_turn(rows).select_for_update(of=("self",), no_key=True, skip_locked=True):
+        if _has_nodes(row) or room.shortage(row.pool, row.takes) or ahead_of(row).exists():
+            continue
+        guest_end(row, f"{home.name} has room for it again")
+        room, called = room.less(row.pool, row.takes), called + 1
+    return called
+
+
+def _has_nodes(row: Job) -> bool:
+    """As it was seen last: it may be getting its image."""
+    seen = row.observed
+    return bool(seen.get("node") or any(each.get("node") for each in seen.get("tasks", [])))
 
 
 def guest_end(row: Job, why: str) -> None:

@@ -13,7 +13,7 @@ from gpuaas.core.queue import poke
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import TAKES
 from gpuaas.jobs.selectors import behind, queued_in, waiting, waiting_in
-from gpuaas.jobs.services.guests import STAY, guests_end
+from gpuaas.jobs.services.guests import AWAY, STAY, guests_call, guests_end
 from gpuaas.jobs.services.lenders import Lenders, places_lock
 from gpuaas.jobs.services.rows import JOB
 from gpuaas.jobs.spec import JOBS
@@ -39,11 +39,12 @@ def queue_poke(workspace_id: uuid.UUID) -> None:
 def queue_start(*, workspace_id: uuid.UUID) -> int:
     """Starts what fits now; returns how many. No job passes one whose turn is before its own, unless that asks for more than the
     workspace has bought at all. A mover of files passes those that it keeps waiting no longer: it takes of what they leave. So does a
-    job that another workspace of the project lends its room to. Guests leave this one for what waits in it.
+    job that another workspace of the project lends its room to. Guests leave this one for what waits in it, and its own that wait
+    elsewhere come back for what is free then.
 
     The workspace's row is locked first, as by every order and start in it, so that two never take the same room.
     """
-    guests = Job.objects.filter(STAY, place=workspace_id)
+    guests = Job.objects.filter(STAY & Q(place=workspace_id) | AWAY & Q(workspace=workspace_id))
     if not (waiting().filter(workspace=workspace_id).exists() or guests.exists()):
         return 0
     place, lenders = places_lock(workspace_id)
@@ -53,6 +54,7 @@ def queue_start(*, workspace_id: uuid.UUID) -> int:
     else:
         _wait(waiting_in(place), f"its workspace is {WORKSPACE.look(place).label.lower()}")
     guests_end(place)
+    guests_call(place)
     return started
 
 

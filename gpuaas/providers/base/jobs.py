@@ -29,7 +29,7 @@ class JobSpec:
     one that fails ends all. launcher: of these, task 0 alone runs the command, which starts its processes in the others; they end
     with it. runtime: the name of a training runtime of the site, which makes the tasks that run together; without a command they run
     its own. Then `attempt` is the number of the attempt, which the portal asks for; since: when the first
-    one ran.
+    one ran; made: as it was first observed of this attempt, "" before that.
 
     priority: high, normal or low, where the site orders what waits in the workspace.
 
@@ -60,6 +60,7 @@ class JobSpec:
     runtime: str = ""
     attempt: int = 1
     since: datetime | None = None
+    made: str = ""
     priority: str = "normal"
     notice_seconds: int = 0
     grace_seconds: int = 0
@@ -104,6 +105,9 @@ class ObservedJob(FromSite):
     """detail: what it waits for or why it failed, in words; reason: the same in one, such as OOMKilled. hopeless: it waits, and
     waiting does not help. attempt: the number of the newest one, from 1; exit_code: of the last container that ended.
 
+    made: of a runtime, what the site has made of this attempt, by a name that it never has again. Once that is not there any more,
+    by somebody's hand, it is GONE, whatever the site makes anew.
+
     preempted: what the site ended last of it because a buyer needed its GPUs, by a name that nothing else of it ever has.
 
     Of several tasks: which run, succeeded and failed for good, as `gpuaas/core/ranges.py` has it; the others wait. tasks: what
@@ -121,6 +125,7 @@ class ObservedJob(FromSite):
     succeeded: str = ""
     failed: str = ""
     tasks: tuple[ObservedTask, ...] = ()
+    made: str = ""
     preempted: str = ""
 
 

@@ -88,9 +88,13 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             return replace(waits, detail=_ENDING)
         if train["spec"].get("suspend") and queues.LABEL in train["metadata"]["labels"]:
             return replace(waits, detail=queues.waits_for(self._api, train))
+        if made.job is None and (over := trainjobs.ended(train, spec)) is not None:
+            return over
+        if spec.made and made.uid != spec.made:  # Trainer and JobSet make anew what a member has removed
+            return ObservedJob(JobPhase.GONE)
         if made.job is None:
-            return trainjobs.ended(train, spec) or self._refused(train, waits, trainjobs.REFUSED)
-        found = self._observe_live(made.job, spec)
+            return self._refused(train, waits, trainjobs.REFUSED)
+        found = replace(self._observe_live(made.job, spec), made=made.uid)
         if found.phase in (JobPhase.WAITING, JobPhase.RUNNING) and trainjobs.is_late(spec):
             words = late_in_words(spec)
             return replace(found, phase=JobPhase.FAILED, detail=words, reason=DEADLINE, hopeless=False)
@@ -125,7 +129,8 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
     def _job(self, spec: JobSpec) -> Object | None:
         """The portal's own: a member may have made one of its name, and cannot give it the label."""
         if spec.runtime:
-            return trainjobs.found(self._api, spec).newest().job
+            made = trainjobs.found(self._api, spec).newest()
+            return made.job if spec.made in ("", made.uid) else None
         found = self._api.find(_path(spec))
         return found if found is not None and _is_ours(found, spec) else None
 
@@ -172,7 +177,7 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
         if not ended.done:
             return StepOutcome(done=False, detail=f"the attempt before: {ended.detail}")
         trainjobs.name_require(self._api, spec)
-        if why := self._not_yet(spec):
+        if why := trainjobs.runtime_leaves(self._api, spec) or self._not_yet(spec):
             return StepOutcome(done=False, detail=why)
         trainjobs.start(self._api, spec, chooses_users=self._chooses_users)
         return DONE

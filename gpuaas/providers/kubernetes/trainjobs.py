@@ -37,6 +37,11 @@ class Made:
         labels = self.train["metadata"]["labels"] if self.train is not None else {}
         return int(labels.get(names.ATTEMPT, "1"))
 
+    @property
+    def uid(self) -> str:
+        """Of the Job with the tasks, "" without one."""
+        return str(self.job["metadata"]["uid"]) if self.job is not None else ""
+
     def newest(self) -> "Made":
         """Without what an earlier one of its name made, which the site is still removing."""
         jobset = self.jobset if _is_by(self.jobset, self.train) else None
@@ -97,10 +102,17 @@ def end(api: Api, spec: JobSpec) -> StepOutcome:
 
 def runtime_end(api: Api, spec: JobSpec) -> None:
     """Of the copy. It holds nothing, so nobody waits until Trainer lets it go, which it does when it is there."""
-    path = f"{inside.path(spec.workspace, 'trainingruntimes', training.TRAINER)}/{spec.name}"
+    path = _copy_path(spec)
     row = api.find(path)
     if row is not None and _is_ours(row, spec) and "deletionTimestamp" not in row["metadata"]:
         api.delete(path, {"preconditions": {"uid": row["metadata"]["uid"]}})
+
+
+def runtime_leaves(api: Api, spec: JobSpec) -> str:
+    """Why none can be made yet, in words: that of a guest which was here before would be gone under the next TrainJob."""
+    row = api.find(_copy_path(spec))
+    leaves = row is not None and "deletionTimestamp" in row["metadata"]
+    return "the site is still deleting the training runtime of its last stay" if leaves else ""
 
 
 def ended(train: Object, spec: JobSpec) -> ObservedJob | None:
@@ -202,6 +214,10 @@ def _path(spec: JobSpec, kind: str) -> str:
         "Job": ("jobs", "/apis/batch/v1", tasks.job_name(spec)),
     }[kind]
     return f"{inside.path(spec.workspace, plural, group)}/{name}"
+
+
+def _copy_path(spec: JobSpec) -> str:
+    return f"{inside.path(spec.workspace, 'trainingruntimes', training.TRAINER)}/{spec.name}"
 
 
 def _is_ours(row: Object, spec: JobSpec) -> bool:

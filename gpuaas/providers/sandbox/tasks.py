@@ -56,9 +56,15 @@ def start(site: SandboxSite, room: SandboxNamespace, spec: JobSpec, *, end: End)
 
 
 def observe(site: SandboxSite, room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob:
+    if spec.made not in ("", _made(job, spec)):
+        return ObservedJob(JobPhase.GONE)
     if not job.outcome and not room.suspended:
         _go(site, room, job, spec)
     return _seen(room, job, spec)
+
+
+def _made(job: SandboxJob, spec: JobSpec) -> str:
+    return str(job.pk) if spec.runtime else ""
 
 
 def pod_name(job: SandboxJob, task: int) -> str:
@@ -184,6 +190,7 @@ def _seen(room: SandboxNamespace, job: SandboxJob, spec: JobSpec) -> ObservedJob
         succeeded=found[JobPhase.SUCCEEDED],
         failed=found[JobPhase.FAILED],
         tasks=tasks_cut(each for each in tasks if each.node or each.attempt > 1),
+        made=_made(job, spec),
         preempted=max((preempted_by(room, name) for name in pods), default="") or job.preempted,
     )
 

@@ -311,18 +311,20 @@ def test_one_that_a_member_removes_is_gone_as_any_job_of_the_portals(room: Train
     nothing_left(room, spec)
 
 
-def test_what_a_member_removes_of_it_trainer_makes_anew(room: TrainingRoom) -> None:
-    spec = started(room)
-    seen(room, spec, JobPhase.RUNNING)
-    before = room.jobset(spec.name)["metadata"]["uid"]
-    room.tenant.delete(at(room, "jobsets", spec.name), propagationPolicy="Background")
-    until(
-        lambda: (row := room.admin.find(at(room, "jobsets", spec.name))) and row["metadata"]["uid"] != before,
-        "there is another JobSet",
-    )
-    seen(room, spec, JobPhase.RUNNING)
-    carry_out(room.driver.jobs, Change.DELETE, spec)
-    nothing_left(room, spec)
+def test_what_a_member_removes_of_it_trainer_makes_anew_and_the_portal_ends(room: TrainingRoom) -> None:
+    for kind, name in (("jobsets", "{}"), ("jobs", "{}-node-0")):
+        spec = started(room)
+        known = seen(room, spec, JobPhase.RUNNING)
+        spec, path = replace(spec, made=known.made), at(room, kind, name.format(spec.name))
+        assert room.driver.jobs.observe(spec).phase is JobPhase.RUNNING
+        room.tenant.delete(path, propagationPolicy="Background")
+        seen(room, spec, JobPhase.GONE)
+        until(lambda: room.admin.find(path), "the site has made it anew")  # noqa: B023
+        again = seen(room, replace(spec, made=""), JobPhase.RUNNING)
+        assert again.made != known.made
+        assert room.driver.jobs.observe(spec).phase is JobPhase.GONE
+        carry_out(room.driver.jobs, Change.SUSPEND, spec)
+        nothing_left(room, spec)
 
 
 def test_finalizers_of_a_member_keep_none_for_ever(
