@@ -28,5 +28,24 @@ def test_a_property_is_tried_as_often_as_its_tier_says(declared: int, number: in
     assert seen == declared
 
 
-def test_a_state_machine_is_told(examples: int) -> None:
+def test_the_few_are_the_same_in_each_run_and_the_many_are_others() -> None:
+    seen: list[int] = []
+
+    @settings(database=None)
+    @given(st.integers())
+    def kept(number: int) -> None:
+        seen.append(number)
+
+    def drawn(number: int) -> list[int]:
+        seen.clear()
+        with bounded(kept, number):
+            kept()
+        return list(seen)
+
+    assert drawn(FEW) == drawn(FEW)
+    assert drawn(MANY) != drawn(MANY)
+
+
+def test_a_state_machine_is_told_and_draws_alike_in_the_fast_tier(examples: int) -> None:
     assert examples in {FEW, MANY}
+    assert settings().derandomize == (examples == FEW)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuaas.core.errors import Mistakes
@@ -74,6 +74,7 @@ ORDERED = st.fixed_dictionaries(
 
 
 @given(wanted=st.lists(ORDERED, max_size=4))
+@example(wanted=[{"url": "s3://bucket/a//", "credential": "archive", "volume": "data", "folder": ""}])
 def test_what_is_accepted_stays_in_its_place_whatever_a_shell_makes_of_it(
     wanted: list[dict[str, str]],
 ) -> None:
@@ -90,9 +91,9 @@ def test_what_is_accepted_stays_in_its_place_whatever_a_shell_makes_of_it(
         assert verb in {"copy", "copyto"}
         assert source.startswith("t")
         assert entered[1] == places[each["volume"]]
-        assert not {"", ".."} & {*entered, *source.split("/"), *target.split("/")[1:]}
+        assert not {"", ".."} & {*entered, *target.split("/")[1:]}
+        assert ".." not in source.split("/")  # a bucket may have names that end in / or have //
         assert target.startswith(HERE)
-        assert ".." not in target.split("/")
 
 
 # -- what a shell makes of it, in folders of this machine ----------------------------------------------------------

@@ -58,7 +58,7 @@ def test_a_lent_flavor_without_a_price_of_its_meter_says_so(olga_at: Client, h10
 
     def row() -> str:
         page = olga_at.get(reverse("frontend:operator_prices")).content.decode()
-        (found,) = re.findall(r'<tr>\s*<th scope="row">h100\.spot.*?</tr>', page, re.S)
+        (found,) = re.findall(r'<tr>\s*<th scope="row">h100\.spot.*?</tr>', page, re.DOTALL)
         return str(found)
 
     spot_flavor(h100)
