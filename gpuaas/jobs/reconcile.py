@@ -97,11 +97,8 @@ def _act(visit: Visit, action: Action) -> bool:
             return RECORD.act(replace(visit, spec=spec), action)
         case CleanUp():
             RECORD.clean_up(visit, Change.DELETE)
-        case StepRow(state=StepState.WAITING) if visit.row.state == S.ENDING:
-            if not visit.row.outcome:
-                _ended_before(visit)
-            found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, most=TASKS_KEPT)
-            RECORD.step_begin(visit, action, also=partial(logs_write, found=found))
+        case StepRow() if visit.row.state == S.ENDING:
+            _log_keep(visit, action)
             return RECORD.act(visit, action)
         case _:
             return RECORD.act(visit, action)
@@ -245,6 +242,22 @@ def _finish(visit: Visit, state: S) -> None:
         if row.state == S.QUEUED:
             queue_poke(row.workspace_id)
         JOB.announce(row)
+
+
+def _log_keep(visit: Visit, step: StepRow) -> None:
+    """Before anything of it is removed; and of a guest that has to leave, what it writes during its notice."""
+    begins, leaves = step.state == StepState.WAITING, not visit.row.outcome
+    if not (begins or leaves):
+        return
+    if begins and leaves:
+        _ended_before(visit)
+    found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, most=TASKS_KEPT)
+    if begins:
+        RECORD.step_begin(visit, step, also=partial(logs_write, found=found))
+        return
+    with RECORD.guarded(visit) as row:
+        if logs_write(row, found):
+            JOB.announce(row)
 
 
 def _ended_before(visit: Visit) -> None:

@@ -4,12 +4,13 @@ for it longer than the notice."""
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from billing.selectors.inside import inside_cost
 from gpuaas.catalog.models import Flavor, Site
-from gpuaas.core.clock import whole_second
+from gpuaas.core.clock import now, whole_second
 from gpuaas.core.errors import Invalid
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import job_cancel, job_delete, queue_start
@@ -30,6 +31,7 @@ from tests.jobs.stage import (
     ended,
     fresh,
     lender_ready,
+    log,
     pods,
     running,
     settle,
@@ -273,6 +275,22 @@ def test_a_slow_one_is_ended_after_the_notice(
     assert pod.gone_at is not None
     assert at is not None
     assert 119 < (pod.gone_at - at).total_seconds() < 125
+
+
+def test_what_it_writes_during_its_notice_is_kept(
+    as_alice: Actor, guest: Job, lender: Workspace, site: Site
+) -> None:
+    dials_set(site.pk, grace_ms=600_000)
+    workspace_lend(actor=as_alice, workspace=lender, open_to_project=False)
+    queue_start(workspace_id=lender.pk)
+    visited(guest)
+    before = log(guest)
+    with time_machine.travel(now() + timedelta(seconds=30)):
+        assert visited(guest).state == "suspending"
+        assert len(log(guest)) > len(before) > 0
+    with time_machine.travel(now() + timedelta(seconds=300)):
+        assert visited(guest).state == "requested"
+    assert len(log(guest)) > len(before)
 
 
 def test_what_needs_its_own_namespace_is_refused(
