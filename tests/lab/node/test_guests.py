@@ -287,6 +287,7 @@ def each_second_is_counted_where_it_was(stage: Stage, alice: Actor, guest: Job) 
         assert (row.quantity, row.ended_by, row.surplus) == (BOUGHT, EndedBy.OBSERVED, False)
         assert row.workspace is not None
         assert row.ended_at is not None
+        assert row.ended_at is not None
         assert row.workspace.external_name == pod["metadata"]["namespace"]
         place, name = row.workspace.name, row.consumer_name.rsplit("-", 1)[0]
         seconds[place, name.rsplit("-", 1)[1]] = BOUGHT * int((row.ended_at - row.started_at).total_seconds())
