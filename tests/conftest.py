@@ -31,6 +31,7 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     database=DirectoryBasedExampleDatabase(".hypothesis/examples"),
+    derandomize=False,  # which Hypothesis does by itself where CI says that it is one; tests/examples.py decides
 )
 settings.load_profile("busy")
 
