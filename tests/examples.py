@@ -1,5 +1,6 @@
-"""Each property is tried with 25 examples in the fast tier and with 200 in the deep one: two tests of one function. The 25 are the
-same in each run, so that nobody's change is refused for what was there before it; the 200 are others each time.
+"""Each property is tried with 25 examples in the fast tier and with 200 in the deep one: two tests of one function. The 25 are
+drawn from a fixed seed, so that hardly anybody's change is refused for what was there before it; the 200 are others each time.
+Hypothesis draws some from the constants of our modules that are loaded, so other sources still may give other examples.
 
 A property that is costly says a smaller number by `settings(max_examples=…)`, which is the fast tier's; one that says a larger
 number gets it in the deep tier. A test that runs a state machine asks for the fixture `examples`.

@@ -190,7 +190,7 @@ class PersonForm(PersonChangeForm):
 class RateForm(Form):
     """`what`: see `frontend.forms.rates.ware_named`."""
 
-    what = RequiredText("Choose what the price is for.", 200)
+    what = RequiredText("Choose what the price is for.", 200, label="Item")
     meter = forms.ChoiceField(
         label="Counted",
         choices=[(one.value, one.label) for one in GPU_METERS],

@@ -28,7 +28,7 @@ def test_a_property_is_tried_as_often_as_its_tier_says(declared: int, number: in
     assert seen == declared
 
 
-def test_the_few_are_the_same_in_each_run_and_the_many_are_others() -> None:
+def test_the_few_are_drawn_alike_and_the_many_are_others() -> None:
     seen: list[int] = []
 
     @settings(database=None)

@@ -1,7 +1,7 @@
 """The tables of a demo, copied from a database that was migrated before: a second or two, where migrating takes half a minute.
 
-`python -m tests.e2e.tables URL` in the environment of the demo that gets them. What it shows of the migrations themselves is shown
-by the tests that start a demo by its own command.
+`python -m tests.e2e.tables URL` in the environment of the demo that gets them. That `migrate` makes them of nothing is shown by
+`test_demo.py`, which starts a demo by its own command.
 """
 
 import subprocess
