@@ -136,7 +136,9 @@ def test_without_its_workspace_there_is_nothing_to_end(
 def with_workers(rig: Rig, workspace: WorkspaceSpec, count: int) -> EnvironmentSpec:
     spec = spec_of(rig, workspace)
     host = f"{spec.name}-main"
-    workers = WorkerSpec(count, host, spec.image, vcpus=1, memory_gib=1, gpus=1, command=spec.command)
+    workers = WorkerSpec(
+        count, host, spec.image, vcpus=spec.vcpus, memory_gib=1, gpus=1, command=spec.command
+    )
     return replace(spec, workers=workers, gpus=0)
 
 

@@ -159,6 +159,13 @@ class RealPodsRig(KubernetesRig):
     build_seconds = 10
     at_once: ClassVar[dict[str, str]] = {}
 
+    def environment(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        """Its pods reserve no vCPU: the node has those of this machine, which may be fewer than its GPUs."""
+        return replace(super().environment(spec), vcpus=0)
+
+    def job(self, spec: JobSpec) -> JobSpec:
+        return replace(super().job(spec), vcpus=0)
+
     def clean_up(self) -> None:
         for name in self._made:
             self._api.delete(f"/api/v1/namespaces/{name}")  # first, or what a Deployment lost would come back
