@@ -145,7 +145,9 @@ def test_a_database_without_the_tables_of_this_release(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_migrated", set())
-    newest = MigrationLoader(connection).graph.leaf_nodes("core")[0]
+    graph = MigrationLoader(connection).graph
+    # one that replaces others is also known by theirs
+    newest = next(key for key in graph.leaf_nodes() if not graph.nodes[key].replaces)
     MigrationRecorder(connection).record_unapplied(*newest)
     found = part("database")
     assert found.message == "1 migration is not applied yet."

@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("metering", "0003_usage_imports")]
+    dependencies = [("metering", "0003_release_2")]
 
     operations = [
         AddIndexConcurrently(

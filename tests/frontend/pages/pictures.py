@@ -38,6 +38,7 @@ PICTURES = {
     ),
     "home": Picture("alice", "/p/downscale/"),
     "job": Picture("alice", "/p/weather-lm/jobs/{array}/"),
+    "job-guest": Picture("alice", "/p/weather-lm/jobs/{guest}/"),
     "job-new": Picture(
         "alice",
         "/p/weather-lm/jobs/new/?template=training&workspace={lab}",

@@ -1,5 +1,5 @@
 """The demo's environments and jobs in the thick of it: a notebook in use, an endpoint with keys and five days of requests, an array
-half done, and a queue."""
+half done, a queue, and a guest in another workspace."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,7 +20,7 @@ from gpuaas.jobs.services import job_follow
 from gpuaas.jobs.states import JobState
 from gpuaas.providers.sandbox.dials import dials_set, fault_set
 from gpuaas.workspaces.models import Workspace
-from gpuaas.workspaces.services import workspace_request
+from gpuaas.workspaces.services import workspace_lend, workspace_request
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.environments.stage import run_now as environment_visit
@@ -52,11 +52,11 @@ def working(alice: Actor, project: Project) -> dict[str, object]:
     return {"notebook": notebook.pk, "endpoint": endpoint.pk, **made}
 
 
-def _lab(alice: Actor, project: Project, now: datetime) -> Workspace:
-    items = [("a100-sxm-80gb.1", 6)]
+def _lab(alice: Actor, project: Project, now: datetime, name: str = "era5-lab", gpus: int = 6) -> Workspace:
+    items = [("a100-sxm-80gb.1", gpus)]
     with time_machine.travel(now - timedelta(days=1), tick=True):
         return settle(
-            workspace_request(actor=alice, project=project, name="era5-lab", items=items, storage_gib=200)
+            workspace_request(actor=alice, project=project, name=name, items=items, storage_gib=200)
         )
 
 
@@ -75,11 +75,22 @@ def _jobs(alice: Actor, lab: Workspace, now: datetime) -> dict[str, object]:
         more = {**LM, "command": ["python", f"{name}.py"], "gpus": gpus, "deadline_seconds": 7200}
         with time_machine.travel(now - timedelta(minutes=minutes), tick=False):
             waiting[name] = submitted(alice, lab, name, **more)
+    guest = _guest(alice, lab, now)
     with time_machine.travel(now, tick=False):
         job_follow(actor=alice, job=array, task=13)
         for row in waiting.values():
             run_now(row)
-    return {"lab": lab.pk, "array": array.pk, "queued": waiting["ablation"].pk}
+    return {"lab": lab.pk, "array": array.pk, "queued": waiting["ablation"].pk, "guest": guest.pk}
+
+
+def _guest(alice: Actor, lab: Workspace, now: datetime) -> Job:
+    """One that runs in a second workspace while its own is full."""
+    lender = _lab(alice, lab.project, now, name="era5-shared", gpus=2)
+    workspace_lend(actor=alice, workspace=lender, open_to_project=True)
+    words = ["sh", "-c", "python finetune.py --resume latest; sleep 80000"]
+    with time_machine.travel(now - timedelta(minutes=2), tick=True):
+        row = submitted(alice, lab, "finetune", **LM, command=words, gpus=2, borrow=True)
+        return run_now(row)
 
 
 def _array(alice: Actor, lab: Workspace, now: datetime) -> Job:

@@ -7,7 +7,9 @@ from django.db.models import Q
 
 class Migration(migrations.Migration):
     atomic = False
-    dependencies = [("billing", "0006_credits")]
+    replaces = [("billing", "0007_credits_found")]
+
+    dependencies = [("billing", "0005_release_2")]
     operations = [
         AddIndexConcurrently(
             "ledgerentry",
