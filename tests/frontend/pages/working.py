@@ -87,9 +87,9 @@ def _guest(alice: Actor, lab: Workspace, now: datetime) -> Job:
     """One that runs in a second workspace while its own is full."""
     lender = _lab(alice, lab.project, now, name="era5-shared", gpus=2)
     workspace_lend(actor=alice, workspace=lender, open_to_project=True)
-    words = ["sh", "-c", "python finetune.py --resume latest; sleep 80000"]
+    words = ["sh", "-c", "python pretrain.py --resume latest; sleep 80000"]
     with time_machine.travel(now - timedelta(minutes=2), tick=True):
-        row = submitted(alice, lab, "finetune", **LM, command=words, gpus=2, borrow=True)
+        row = submitted(alice, lab, "pretrain", **LM, command=words, gpus=2, borrow=True)
         return run_now(row)
 
 
