@@ -16,9 +16,10 @@ TOOLS = images.reference("busybox")  # which only a kubelet that is real looks f
 
 
 # which devices it got, and what its home has, where it answers
+# the first process of a container gets no signal that it has no trap for: it would be waited for until its grace is over
 SERVES = (
-    "mkdir -p /tmp/www && echo it answers > /tmp/www/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
-    "exec httpd -f -p 8888 -h /tmp/www"
+    "trap exit TERM; mkdir -p /tmp/www && echo it answers > /tmp/www/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
+    "httpd -f -p 8888 -h /tmp/www & wait"
 )
 
 

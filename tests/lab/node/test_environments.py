@@ -46,8 +46,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 GPUS, PORT = 2, 8888
 SERVES = (
-    "mkdir -p /tmp/www/api && echo it answers > /tmp/www/api/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
-    "exec httpd -f -p $(PORT) -h /tmp/www"
+    "trap exit TERM; mkdir -p /tmp/www/api && echo it answers > /tmp/www/api/index.html && echo $NVIDIA_VISIBLE_DEVICES && "
+    "httpd -f -p $(PORT) -h /tmp/www & wait"
 )
 
 
@@ -167,9 +167,9 @@ def test_it_runs_sees_its_devices_and_keeps_its_home(
 JOINS, LIVES = 7077, "trap exit TERM; sleep 3600 & wait"
 # its program writes down who comes
 MASTER = (
-    "mkdir -p /tmp/www/cgi-bin && cd /tmp/www && echo it answers > index.html && "
+    "trap exit TERM; mkdir -p /tmp/www/cgi-bin && cd /tmp/www && echo it answers > index.html && "
     "printf '#!/bin/sh\\necho $QUERY_STRING >> /tmp/joined; echo; echo welcome\\n' > cgi-bin/join && chmod 755 cgi-bin/join && "
-    f"httpd -p {JOINS} -h /tmp/www && exec httpd -f -p {PORT} -h /tmp/www"
+    f"httpd -p {JOINS} -h /tmp/www && httpd -f -p {PORT} -h /tmp/www & wait"
 )
 # busybox looks names up by no domain of its own, and asks by address
 JOIN = (
@@ -269,8 +269,8 @@ def test_nothing_of_main_pod_and_workers_is_left_after_a_stop(
 
 # what Jupyter's server would say
 IDLES = (
-    "mkdir -p /tmp/www/api && cd /tmp/www/api && echo '[]' > kernels && echo it answers > index.html && "
-    'date -u \'+{"last_activity": "%Y-%m-%dT%H:%M:%SZ"}\' > status && exec httpd -f -p 8888 -h /tmp/www'
+    "trap exit TERM; mkdir -p /tmp/www/api && cd /tmp/www/api && echo '[]' > kernels && echo it answers > index.html && "
+    'date -u \'+{"last_activity": "%Y-%m-%dT%H:%M:%SZ"}\' > status && httpd -f -p 8888 -h /tmp/www & wait'
 )
 IDLE_KIND: dict[str, Any] = {
     "image": TOOLS,

@@ -13,7 +13,7 @@ from tests.lab.node.place import LASTS, Place, pod
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]  # the first start on a machine builds the programs
 
 SAYS = "mkfifo /tmp/say && echo begun && while true; do cat /tmp/say; done"
-SERVES = "mkdir /tmp/www && echo from $HOSTNAME > /tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www"
+SERVES = "trap exit TERM; mkdir /tmp/www && echo from $HOSTNAME > /tmp/www/index.html && httpd -f -p 8080 -h /tmp/www & wait"
 TELLS = f"echo $NVIDIA_VISIBLE_DEVICES; {LASTS}"
 
 

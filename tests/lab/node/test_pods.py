@@ -13,7 +13,7 @@ from tests.lab.node.place import LASTS, Object, Place, pod
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
-SERVES = "mkdir /tmp/www && echo it answers > /tmp/www/index.html && exec httpd -f -p 8080 -h /tmp/www"
+SERVES = "trap exit TERM; mkdir /tmp/www && echo it answers > /tmp/www/index.html && httpd -f -p 8080 -h /tmp/www & wait"
 
 
 def test_memory_that_runs_out_ends_the_container(place: Place) -> None:
