@@ -3,11 +3,14 @@
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
+import pytest_django
+from django.db import connection
 
 from deploy.embedded.environment import test_database_url
-from deploy.embedded.on_demand.creation import template_name
+from deploy.embedded.on_demand.creation import DatabaseCreation
 from tests.e2e.pieces import Pieces
 
 
@@ -19,11 +22,14 @@ def demo_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="package")
-def portal(demo_folder: Path, django_db_setup: None) -> Iterator[Pieces]:
+def portal(
+    demo_folder: Path, django_db_setup: None, django_db_blocker: pytest_django.DjangoDbBlocker
+) -> Iterator[Pieces]:
     """Made anew for this folder; tests that share it give back what they hold. It ends with them: its meter and its workers take of
-    the machine what other tests need."""
-    migrated = f"{test_database_url().rpartition('/')[0]}/{template_name()}"
-    pieces = Pieces.prepare(demo_folder / "shared", migrated)
+    the machine what other tests need. Where no test needs a database of its own, nobody else has made the template."""
+    with django_db_blocker.unblock():
+        template = cast("DatabaseCreation", connection.creation).template()
+    pieces = Pieces.prepare(demo_folder / "shared", f"{test_database_url().rpartition('/')[0]}/{template}")
     try:
         for name in ("worker", "scheduler", "meter"):
             pieces.start_piece(name)

@@ -1,8 +1,8 @@
 """The databases of the test processes are copies of one that was migrated before: CREATE DATABASE … TEMPLATE."""
 
 import hashlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,17 +31,27 @@ class DatabaseCreation(creation.DatabaseCreation):
     ) -> str:
         """The name of a fresh database that has all migrations; nothing of an earlier run is kept."""
         name = self._get_test_db_name()
-        with self._nodb_cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
-            try:
-                template = self._template(cursor)
-                cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-                cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-            finally:
-                cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
+        with self._alone() as cursor:
+            template = self._template(cursor)
+            cursor.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+            cursor.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         self._point_at(name)
         self.connection.ensure_connection()
         return name
+
+    def template(self) -> str:
+        """The name of the database that the others are copied from, which is made first where it is not there."""
+        with self._alone() as cursor:
+            return self._template(cursor)
+
+    @contextmanager
+    def _alone(self) -> Iterator[Any]:
+        with self._nodb_cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_lock(%s)", [LOCK])
+            try:
+                yield cursor
+            finally:
+                cursor.execute("SELECT pg_advisory_unlock(%s)", [LOCK])
 
     def _template(self, cursor: Any) -> str:
         """Made where none of these very migrations is there. Runs side by side (GPUAAS_TEST_DB_SUFFIX) share it."""

@@ -7,9 +7,7 @@ from django.db.models import Q
 
 class Migration(migrations.Migration):
     atomic = False
-    replaces = [("billing", "0007_credits_found")]
-
-    dependencies = [("billing", "0005_release_2")]
+    dependencies = [("billing", "0006_release_2")]
     operations = [
         AddIndexConcurrently(
             "ledgerentry",

@@ -6,7 +6,6 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     replaces = [
-        ('billing', '0005_moved_usage'),
         ('billing', '0006_credits'),
         ('billing', '0008_usage_write_off'),
         ('billing', '0009_budget_of_cluster'),
@@ -16,7 +15,7 @@ class Migration(migrations.Migration):
     ]
 
     dependencies = [
-        ('billing', '0004_no_overlap'),
+        ('billing', '0005_moved_usage'),
         ('catalog', '0003_release_2'),
         ('clusters', '0004_release_2'),
         ('tenants', '0005_addresses_apart'),
@@ -24,23 +23,6 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.CreateModel(
-            name='MovedUsage',
-            fields=[
-                ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('month', models.DateField()),
-                ('holder', models.UUIDField(null=True)),
-                ('day', models.DateField()),
-                ('flavor_key', models.UUIDField(null=True)),
-                ('resource', models.CharField(blank=True, max_length=150)),
-                ('meter', models.CharField(max_length=32)),
-                ('price_class', models.CharField(max_length=16)),
-                ('status', models.CharField(max_length=16)),
-                ('unit_price_micro', models.PositiveBigIntegerField(null=True)),
-                ('surplus', models.BooleanField()),
-                ('unit_seconds', models.BigIntegerField()),
-            ],
-        ),
         migrations.CreateModel(
             name='UsageWriteOff',
             fields=[
@@ -124,11 +106,6 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('flavor__isnull', False), ('resource_name', ''), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), _negated=True)), models.Q(('flavor__isnull', True), models.Q(('resource_name', ''), _negated=True), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), _negated=True)), models.Q(('flavor__isnull', True), ('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), ('resource_name', '')), models.Q(('flavor__isnull', True), ('meter', 'storage_held'), ('resource_name__startswith', 'storage:')), _connector='OR'), name='rate_draft_line_is_of_one_thing'),
         ),
         migrations.AddField(
-            model_name='movedusage',
-            name='project',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='tenants.project'),
-        ),
-        migrations.AddField(
             model_name='usagewriteoff',
             name='card',
             field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='write_offs', to='billing.ratecard'),
@@ -146,9 +123,5 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='rate',
             constraint=models.CheckConstraint(condition=models.Q(models.Q(('flavor__isnull', False), ('resource_name', ''), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), _negated=True)), models.Q(('flavor__isnull', True), models.Q(('resource_name', ''), _negated=True), models.Q(('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), _negated=True)), models.Q(('flavor__isnull', True), ('meter__in', ['vcpu_held', 'memory_held', 'storage_held', 'tokens_in', 'tokens_out']), ('resource_name', '')), models.Q(('flavor__isnull', True), ('meter', 'storage_held'), ('resource_name__startswith', 'storage:')), _connector='OR'), name='rate_is_of_one_thing'),
-        ),
-        migrations.AddIndex(
-            model_name='movedusage',
-            index=models.Index(fields=['month', 'project'], name='moved_usage_idx'),
         ),
     ]
