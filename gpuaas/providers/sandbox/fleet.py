@@ -78,7 +78,8 @@ def _node(site: SandboxSite, rack: Rack, number: int) -> SandboxNode:
         capacity=rack.devices,
         vcpus=rack.vcpus,
         memory_gib=rack.memory_gib,
-        traits=asdict(rack.traits),
+        # without those that say nothing: a release that does not know a trait yet reads it, too
+        traits={name: value for name, value in asdict(rack.traits).items() if value},
     )
 
 
