@@ -36,9 +36,10 @@ import socket
 from mpi4py.MPI import COMM_WORLD as group
 print("rank", group.rank, "of", group.size, "on", socket.gethostname(), "sum", group.allreduce(group.rank + 1), flush=True)
 """
-# mpi4py is built for OpenMPI: MPICH's own library by its numbers for COMM_WORLD, INT and SUM
+# mpi4py is built for OpenMPI: MPICH's own library by its numbers for COMM_WORLD, INT and SUM. All of them talk for a second before
+# they end: MPI_Finalize of MPICH 4.0 waits for connections that are only half made, whose other side no longer answers by then
 MPICH = """
-import ctypes, socket
+import ctypes, socket, time
 mpi, rank, size, number = ctypes.CDLL("libmpich.so.12"), ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
 mpi.MPI_Init(None, None)
 mpi.MPI_Comm_rank(0x44000000, ctypes.byref(rank))
@@ -46,6 +47,9 @@ mpi.MPI_Comm_size(0x44000000, ctypes.byref(size))
 own = ctypes.c_int(rank.value + 1)
 assert mpi.MPI_Allreduce(ctypes.byref(own), ctypes.byref(number), 1, 0x4C000405, 0x58000003, 0x44000000) == 0
 print("rank", rank.value, "of", size.value, "on", socket.gethostname(), "sum", number.value, flush=True)
+for _ in range(50):
+    assert mpi.MPI_Barrier(0x44000000) == 0
+    time.sleep(0.02)
 mpi.MPI_Finalize()
 """
 
