@@ -22,13 +22,14 @@ from tests.providers.kubernetes.conftest import Room, forget, make_room, make_sp
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]
 
 OVER = {JobPhase.SUCCEEDED, JobPhase.FAILED}
-# each process adds its rank + 1 to those of the others
+# each process adds its rank + 1 to those of the others; torchrun starts them without a buffer, so a line is whole only in one write
 TORCH = """
-import socket, torch, torch.distributed as group
+import os, socket, torch, torch.distributed as group
 group.init_process_group("gloo")
 number = torch.tensor([group.get_rank() + 1])
 group.all_reduce(number)
-print("rank", group.get_rank(), "of", group.get_world_size(), "on", socket.gethostname(), "sum", number.item(), flush=True)
+line = f"rank {group.get_rank()} of {group.get_world_size()} on {socket.gethostname()} sum {number.item()}\\n"
+os.write(1, line.encode())
 """
 
 OPENMPI = """
