@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import uvloop
 from django.conf import settings
 from django.test import Client
 from websockets.sync.client import ClientConnection, connect
 
+from gpuaas.environments.door.loop import Loop
 from gpuaas.environments.door.process import Door, place_made
 from gpuaas.environments.models import Environment
 from tenants.models import User
@@ -173,10 +173,14 @@ def door_running(port: int) -> Iterator[Running]:
         begun.set()
         await door.run(stop)
 
+    def runs() -> None:
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            runner.run(run(door))
+
     assert settings.DOOR_DOMAIN
     with place_made() as place:
         door = Door(place)
-        thread = threading.Thread(target=lambda: uvloop.run(run(door)))
+        thread = threading.Thread(target=runs)
         thread.start()
         try:
             begun.wait(20)

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
-import uvloop
 
+from gpuaas.environments.door.loop import Loop as DoorLoop
 from gpuaas.environments.door.ways import pass_on
 from gpuaas.providers.base import Address
 
@@ -15,7 +15,14 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Pod = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Loop = Callable[[Coroutine[Any, Any, None]], None]
 CHUNK, MANY, SECONDS = b"." * (1 << 16), 1024, 20
-LOOPS = pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+
+
+def run_as_door(main: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=DoorLoop) as runner:
+        runner.run(main)
+
+
+LOOPS = pytest.mark.parametrize("run", [asyncio.run, run_as_door], ids=["asyncio", "the door's"])
 
 
 async def opened(pod: Pod) -> tuple[Streams, asyncio.Task[None], asyncio.Server]:

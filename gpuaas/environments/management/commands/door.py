@@ -7,12 +7,12 @@ import signal
 import sys
 from typing import Any
 
-import uvloop
 from django.core.management.base import BaseCommand
 
 from gpuaas.core import scrape
 from gpuaas.core.models import ProcessKind
 from gpuaas.core.pulse import begin
+from gpuaas.environments.door.loop import Loop
 from gpuaas.environments.door.process import Door, place_made, program
 
 # for which a look at all who are in may hold up a request, each time that it needs the interpreter
@@ -31,7 +31,8 @@ class Command(BaseCommand):
             scrape.serve()
             gc.freeze()  # else all modules are looked through now and then, and nobody is answered for a tenth of a second
             sys.setswitchinterval(SWITCH_SECONDS)
-            uvloop.run(_until_told(Door(place)))
+            with asyncio.Runner(loop_factory=Loop) as runner:
+                runner.run(_until_told(Door(place)))
 
 
 def _files_allow() -> None:
