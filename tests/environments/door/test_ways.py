@@ -99,7 +99,7 @@ async def pending(row: Environment, dead: Dead, lab: Environment) -> None:
             await dead.reached.wait()
         await others_are_served(lab)
         assert dead.calls == THREADS_OF_ONE
-        assert not any(work.done() for _, work in waiting)
+        assert [work for _, work in waiting if work.done()] == []
     finally:
         for here, work in waiting:
             work.cancel()
