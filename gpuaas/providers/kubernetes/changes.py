@@ -172,7 +172,6 @@ class _Watch:
     def _follow(self, kind: Kind, version: str) -> None:
         deadline = time.monotonic() + self.seconds
         if not version:
-            self._emit(SiteChange())
             version = self._fill(kind, report=False)
         while not self.stop.is_set() and (left := int(deadline - time.monotonic())) >= 1:
             try:
@@ -181,12 +180,11 @@ class _Watch:
                 version = self._fill(kind, report=True)
 
     def _fill(self, kind: Kind, *, report: bool) -> str:
-        """Read the present state and report what changed since it was last seen; if it never was, the whole site."""
-        if report and kind.path not in self.memory.seen:
-            self._emit(SiteChange())
-            report = False
+        """Read the present state and report what changed since it was last seen; if it never was, the whole site. Of a kind that
+        the site does not serve nothing is reported."""
+        known = report and kind.path in self.memory.seen
         version, changed = self.memory.fill(kind, self.api)
-        for name in sorted(changed) if report else ():
+        for name in sorted(changed) if known else ("",):
             self._emit(SiteChange(workspace_name=name))
         self._emit(_Mark(kind.path, version))
         return version

@@ -11,7 +11,7 @@ RIGHTS = (
     # the control plane: where it runs, how it is reached, its configuration, and the credentials that it writes
     Right("apps", "statefulsets", "get create"),
     Right("", "services", "get"),
-    Right("", "secrets", "get create"),
+    Right("", "secrets", "get"),
     Right("networking.k8s.io", "ingresses", "list create patch"),
     # addresses of the site's API server, which the control plane must reach
     Right("discovery.k8s.io", "endpointslices", "list"),

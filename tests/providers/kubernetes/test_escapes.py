@@ -184,6 +184,8 @@ WRITABLE = {
     *("deployments", "replicasets", "statefulsets", "jobs", "cronjobs", "horizontalpodautoscalers"),
     *("deployments/scale", "replicasets/scale", "statefulsets/scale", "poddisruptionbudgets", "leases"),
     *("resourceclaims", "resourceclaimtemplates"),
+    # for sites that serve them
+    *("jobsets", "trainjobs"),
     # without routes/custom-host: their host names are the site's to give
     "routes",
 }
