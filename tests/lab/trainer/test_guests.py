@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from deploy.lab.trainer import Lab
 from gpuaas.providers.base import Change, JobPhase
-from tests.lab.fixtures import carry_out
+from tests.lab.fixtures import carry_out, until
 from tests.lab.trainer.conftest import TrainingRoom
-from tests.lab.trainer.test_portal_jobs import nothing_left, room, seen, started
+from tests.lab.trainer.test_portal_jobs import at, nothing_left, room, seen, started
 
 __all__ = ["room"]
 
@@ -28,6 +28,8 @@ def test_one_that_comes_back_waits_until_the_runtime_of_its_last_stay_is_gone(
 ) -> None:
     spec = started(room)
     seen(room, spec, JobPhase.RUNNING)
+    runtime = at(room, "trainingruntimes", spec.name)
+    until(lambda: room.admin.get(runtime)["metadata"].get("finalizers"), "Trainer has taken note of its use")
     trainer_lab.stop_program("trainer", kill=True)
     try:
         carry_out(room.driver.jobs, Change.SUSPEND, spec)
