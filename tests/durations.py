@@ -27,9 +27,14 @@ EVERY = 100  # tests between two looks at the machine, and after each slow one
 EXEMPT = {
     "tests/api/test_lists.py": (15, "every list of the API at several sizes, in one world"),
     "tests/api/test_schemathesis.py": (10, "each operation of one room, three times"),
+    "tests/backup/test_restore.py::test_migrations": (
+        10,
+        "migrations run back, and forward again in two databases",
+    ),
     "tests/backup/test_drill.py": (12, "the whole portal is lost and restored"),
     "tests/backup/test_usage.py": (12, "a meter runs three times, before and after the portal is lost"),
     "tests/contracts/": (12, "the real API server keeps its word on a token for ten seconds"),
+    "tests/deploy/test_package.py": (12, "the first test builds the wheel and installs it"),
     "tests/e2e/test_main_job.py": (60, "the main job by the whole portal on the real API server"),
     "tests/frontend/figures/test_figures.py": (
         15,
@@ -40,7 +45,7 @@ EXEMPT = {
         15,
         "one walk through the browser, to the invoice",
     ),
-    "tests/frontend/pages/test_shown.py": (10, "every link and form of every page as one reader"),
+    "tests/frontend/pages/test_shown.py": (15, "every link and form of every page as one reader"),
     "tests/providers/kubernetes/": (
         10,
         "the first test of a file makes its workspace on the real API server",

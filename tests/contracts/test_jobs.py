@@ -21,6 +21,7 @@ from gpuaas.providers.base import (
 from tests.contracts.conftest import Drive
 from tests.contracts.rigs import Rig, ref
 from tests.contracts.test_suspend import resume, suspend
+from tests.lab import jobs
 from tests.lab.fixtures import carry_out, until
 
 NEEDS = JobCapability
@@ -53,14 +54,7 @@ def site_of(rig: Rig) -> Jobs:
 
 
 def seen(rig: Rig, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: str) -> ObservedJob:
-    found: list[ObservedJob] = []
-
-    def look() -> bool:
-        found.append(site_of(rig).observe(spec))
-        return wanted(found[-1])
-
-    until(look, what)
-    return found[-1]
+    return jobs.seen(site_of(rig), spec, wanted, what)
 
 
 def started(rig: Rig, workspace: WorkspaceSpec, **wanted: int) -> JobSpec:

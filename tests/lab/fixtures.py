@@ -110,14 +110,14 @@ def pause(began: float) -> None:
     time.sleep(min(max(0.05, (time.monotonic() - began) / 10), 0.3))
 
 
-def until(look: Callable[[], Seen | None], what: str, *, seconds: float = 60) -> Seen:
+def until(look: Callable[[], Seen | None], what: str | Callable[[], str], *, seconds: float = 60) -> Seen:
     """The first thing seen that is true; fails with `what` after PATIENCE times the seconds. The only way to wait on the lab."""
     began = time.monotonic()
     while time.monotonic() < began + PATIENCE * seconds:
         if seen := look():
             return seen
         pause(began)
-    pytest.fail(f"not within {PATIENCE * seconds:.0f} s: {what}")
+    pytest.fail(f"not within {PATIENCE * seconds:.0f} s: {what if isinstance(what, str) else what()}")
 
 
 def carry_out(site: Provisioner[Spec], change: Change, spec: Spec, *, before: str = "") -> None:

@@ -46,20 +46,21 @@ def fitting(converter: object, value: str) -> str:
     return value
 
 
-def test_no_address_of_a_button_is_a_dead_end(alice: User, olga: User, workspace: Workspace) -> None:
-    paths = sorted(set(console_paths()))
+@pytest.mark.parametrize("name", ["alice", "olga"])
+def test_no_address_of_a_button_is_a_dead_end(
+    name: str, alice: User, olga: User, workspace: Workspace
+) -> None:
+    browser = signed_in({"alice": alice, "olga": olga}[name])
+    browser.raise_request_exception = False
     led = 0
-    for user in (alice, olga):
-        browser = signed_in(user)
-        browser.raise_request_exception = False
-        for path in paths:
-            said = browser.get(path)
-            assert said.status_code != 405, path
-            while said.status_code == 302 and path.startswith(above := urlsplit(said["Location"]).path):
-                led += 1
-                said = browser.get(above)
-            assert said.status_code in {200, 302, 400, 403, 404, 409}, path
-    assert led > 80
+    for path in sorted(set(console_paths())):
+        said = browser.get(path)
+        assert said.status_code != 405, path
+        while said.status_code == 302 and path.startswith(above := urlsplit(said["Location"]).path):
+            led += 1
+            said = browser.get(above)
+        assert said.status_code in {200, 302, 400, 403, 404, 409}, path
+    assert led > 40
 
 
 def test_a_button_of_a_workspace_leads_to_its_page(alice_at: Client, workspace: Workspace) -> None:

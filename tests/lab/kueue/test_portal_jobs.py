@@ -7,6 +7,7 @@ from functools import partial
 from gpuaas.core import clock
 from gpuaas.providers.base import Change, EnvironmentSpec, JobPhase, JobSpec, ObservedJob
 from gpuaas.providers.kubeapi import queues
+from tests.lab import jobs
 from tests.lab.fixtures import carry_out, until
 from tests.lab.kueue.conftest import GPU, JOBS, QUEUED, QueueRoom
 
@@ -29,13 +30,10 @@ def spec_of(room: QueueRoom, **changes: object) -> JobSpec:
 
 
 def seen(room: QueueRoom, spec: JobSpec, phase: JobPhase) -> ObservedJob:
-    def look() -> ObservedJob | None:
-        found = room.driver.jobs.observe(spec)
-        return (
-            found if found.phase is phase and (phase is not JobPhase.WAITING or GPU in found.detail) else None
-        )
+    def wanted(found: ObservedJob) -> bool:
+        return found.phase is phase and (phase is not JobPhase.WAITING or GPU in found.detail)
 
-    return until(look, f"it is {phase}")
+    return jobs.seen(room.driver.jobs, spec, wanted, f"it is {phase}")
 
 
 def ended(room: QueueRoom, name: str) -> None:

@@ -2,14 +2,15 @@
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from deploy.lab.node import Lab
-from gpuaas.providers.base import Change, JobPhase, Jobs, JobSpec, ObservedJob
-from tests.lab.fixtures import LabSite, carry_out, until
+from gpuaas.providers.base import Change, JobPhase, JobSpec
+from tests.lab.fixtures import LabSite, carry_out
+from tests.lab.jobs import seen
 from tests.lab.node.place import TOOLS
 from tests.lab.node.test_workspace import L4, free
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
@@ -43,11 +44,6 @@ def spec_of(bought: Room, script: str, **changes: object) -> JobSpec:
         variables={"WORD": "it works"},
     )
     return replace(spec, **changes)  # type: ignore[arg-type]
-
-
-def seen(site: Jobs, spec: JobSpec, wanted: Callable[[ObservedJob], bool], what: str) -> ObservedJob:
-    until(lambda: wanted(site.observe(spec)), what)
-    return site.observe(spec)
 
 
 def test_it_sees_its_devices_and_its_end_is_read(bought: Room) -> None:

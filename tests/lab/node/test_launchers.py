@@ -12,9 +12,9 @@ from gpuaas.providers.base import MPI, Change, JobPhase, JobSpec, ObservedJob
 from gpuaas.providers.kubernetes.launcher import secret_name
 from gpuaas.providers.kubernetes.tasks import INDEX
 from tests.lab.fixtures import LabSite, carry_out, until
+from tests.lab.jobs import seen
 from tests.lab.kubernetes.kubectl import Kubectl
 from tests.lab.node.place import Place
-from tests.lab.node.test_jobs import seen
 from tests.lab.node.test_jobs import spec_of as shell_of
 from tests.lab.node.test_workspace import L4, free
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec

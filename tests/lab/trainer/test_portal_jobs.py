@@ -24,6 +24,7 @@ from gpuaas.providers.kubeapi import ending, names, queues, training
 from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubernetes import jobs
 from tests.lab.fixtures import carry_out, until
+from tests.lab.jobs import seen_as
 from tests.lab.trainer.conftest import (
     GPU,
     JOBS,
@@ -88,11 +89,7 @@ def started(room: TrainingRoom, **changes: Any) -> JobSpec:
 
 
 def seen(room: TrainingRoom, spec: JobSpec, phase: JobPhase) -> ObservedJob:
-    def look() -> ObservedJob | None:
-        found = room.driver.jobs.observe(spec)
-        return found if found.phase is phase else None
-
-    return until(look, f"it is {phase}")
+    return seen_as(room.driver.jobs, spec, phase)
 
 
 def nothing_left(room: TrainingRoom, spec: JobSpec, *, but: str = "") -> None:

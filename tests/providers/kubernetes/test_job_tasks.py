@@ -17,6 +17,7 @@ from gpuaas.providers.kubernetes.attempts import CONTAINER
 from gpuaas.providers.kubernetes.jobs import BATCH, TIDIED, job_of
 from gpuaas.providers.kubernetes.tasks import FAILURES, INDEX, Pods, seen, service_of, short_of
 from tests.lab.fixtures import carry_out, until
+from tests.lab.jobs import seen_as
 from tests.providers.kubernetes.conftest import Room
 from tests.providers.kubernetes.test_jobs import SPEC, ended, job, terminated
 
@@ -228,6 +229,7 @@ def test_the_guards_admit_its_service_and_its_pods_have_their_names(room: Room) 
         GANG,
         workspace=room.ref,
         name=f"{NAME}-{uuid.uuid4().hex[:4]}",
+        command=("sleep", "3600"),
         tasks=2,
         at_once=2,
         gpus=1,
@@ -236,7 +238,7 @@ def test_the_guards_admit_its_service_and_its_pods_have_their_names(room: Room) 
     )
     site = room.driver.jobs
     carry_out(site, Change.CREATE, spec)
-    until(lambda: site.observe(spec).phase is JobPhase.RUNNING, "both run")
+    seen_as(site, spec, JobPhase.RUNNING)
     service = f"{room.path('services')}/{spec.name}"
     assert room.admin.get(service)["spec"]["clusterIP"] == "None"
     mine: Object = {"spec": {"selector": {"mine": "yes"}}}

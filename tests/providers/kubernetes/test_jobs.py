@@ -23,6 +23,7 @@ from gpuaas.providers.kubernetes import jobs
 from gpuaas.providers.kubernetes.attempts import CONTAINER, OWNER, is_of
 from gpuaas.providers.kubernetes.jobs import job_of, seen
 from tests.lab.fixtures import carry_out, until
+from tests.lab.jobs import seen_as
 from tests.providers.kubernetes.conftest import Room
 
 SPEC = JobSpec(
@@ -334,7 +335,7 @@ def test_finalizers_of_a_member_keep_no_job_for_ever(room: Room, monkeypatch: py
     )
     site, job_at = room.driver.jobs, f"{room.path('jobs', '/apis/batch/v1')}/{spec.name}"
     carry_out(site, Change.CREATE, spec)
-    until(lambda: site.observe(spec).phase is JobPhase.SUCCEEDED, "it has succeeded")
+    seen_as(site, spec, JobPhase.SUCCEEDED)
     (finished,) = room.admin.items(room.path("pods"), labelSelector=f"{OWNER}={spec.name}")
     pod_at, held = f"{room.path('pods')}/{finished['metadata']['name']}", ["example.com/keep"]
     room.tenant.merge(pod_at, {"metadata": {"finalizers": held, "labels": {OWNER: None}}})

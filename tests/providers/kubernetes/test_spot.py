@@ -21,6 +21,7 @@ from gpuaas.providers.kubernetes.environments import pod_of
 from gpuaas.providers.kubernetes.jobs import job_of
 from tests.contracts.rigs.kubernetes import pod, volume_for, workload
 from tests.lab.fixtures import LabSite, carry_out, until
+from tests.lab.jobs import seen, seen_as
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
 from tests.providers.kubernetes.test_environments import SPEC as ENVIRONMENT
 from tests.providers.kubernetes.test_jobs import SPEC as JOB
@@ -128,7 +129,7 @@ def test_what_asks_for_no_gpu_would_cost_nothing_and_is_refused(borrower: Room) 
 def test_a_mover_of_files_runs_without_gpus_and_nobody_puts_work_into_it(borrower: Room) -> None:
     jobs, spec = borrower.driver.jobs, replace(_job(borrower), gpus=0, resource_name="")
     carry_out(jobs, Change.CREATE, spec)
-    until(lambda: jobs.observe(spec).phase is JobPhase.RUNNING, "the mover runs")
+    seen_as(jobs, spec, JobPhase.RUNNING)
     (moving,) = borrower.tenant.items(borrower.path("pods"))
     path = f"{borrower.path('pods')}/{moving['metadata']['name']}/ephemeralcontainers"
     with pytest.raises(Permanent, match="each of its pods has to ask for one"):
@@ -204,7 +205,7 @@ def test_a_buyers_pod_pushes_out_a_job_which_runs_again_later(borrower: Room, bu
     """Without retries: what is ended for others counts as no attempt."""
     jobs, spec = borrower.driver.jobs, _job(borrower)
     carry_out(jobs, Change.CREATE, spec)
-    until(lambda: jobs.observe(spec).phase is JobPhase.RUNNING, "the borrower runs")
+    seen_as(jobs, spec, JobPhase.RUNNING)
     inventory = {node.name: node for node in borrower.driver.probe().nodes}
     assert (inventory["l40s-shared-1"].allocated, inventory["l40s-shared-1"].lent) == (8, 8)
     assert inventory["l40s-shared-1"].largest_block == 16
@@ -214,17 +215,12 @@ def test_a_buyers_pod_pushes_out_a_job_which_runs_again_later(borrower: Room, bu
     assert time.monotonic() - began < NOTICE
     gone = until(lambda: jobs.observe(spec).preempted, "the portal sees why")
     assert gone.startswith(spec.name)
-    seen = until(
-        lambda: (
-            found if (found := jobs.observe(spec)).phase is JobPhase.WAITING and found.node == "" else None
-        ),
-        "it waits",
+    waits = seen(
+        jobs, spec, lambda each: each.phase is JobPhase.WAITING and each.node == "", "it is on no node"
     )
-    assert (seen.attempt, seen.preempted) == (1, gone)
+    assert (waits.attempt, waits.preempted) == (1, gone)
     buyer.tenant.delete(f"{buyer.path('pods')}/mine", gracePeriodSeconds="0")
-    again = until(
-        lambda: found if (found := jobs.observe(spec)).phase is JobPhase.RUNNING else None, "it runs again"
-    )
+    again = seen_as(jobs, spec, JobPhase.RUNNING)
     assert (again.attempt, again.preempted) == (1, gone)
     carry_out(jobs, Change.DELETE, spec)
 
