@@ -115,7 +115,7 @@ def test_the_look_at_a_site_finds_its_runtimes(portal: PortalSite) -> None:
 
 
 def test_it_runs_to_its_end_as_a_trainjob(room: TrainingRoom) -> None:
-    spec = started(room, command=("sh", "-c", "sleep 3; exit 0"))
+    spec = started(room, command=("sh", "-c", "sleep 15; exit 0"))
     found = seen(room, spec, JobPhase.RUNNING)
     assert (found.running, [each.number for each in found.tasks]) == ("0-1", [0, 1])
     pods = room.pods_of(spec.name)
