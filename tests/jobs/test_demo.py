@@ -1,12 +1,25 @@
 """The demo has jobs in each of the states that people meet first."""
 
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
 import pytest
+import time_machine
 from django.test import override_settings
 
 from deploy.embedded import offers, seed
 from gpuaas.catalog.models import Site
 from gpuaas.jobs.models import Job
 from gpuaas.providers.sandbox.dials import dials_set
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A second passes where the seed waits for the site."""
+    with time_machine.travel(datetime.now(UTC)) as traveller:
+        monkeypatch.setattr(time, "sleep", lambda _: traveller.shift(1))
+        yield
 
 
 @pytest.mark.django_db
