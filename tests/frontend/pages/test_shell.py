@@ -79,7 +79,7 @@ def test_the_palette_finds_an_outsider_nothing(
 
 
 def test_the_palette_finds_by_id_address_and_number(
-    alice_at: Client, charlie_at: Client, olga: User, workspace: Workspace, cluster: Cluster
+    alice_at: Client, charlie_at: Client, olga_at: Client, workspace: Workspace, cluster: Cluster
 ) -> None:
     project = workspace.project
     machine = Machine.objects.create(
@@ -114,7 +114,6 @@ def test_the_palette_finds_by_id_address_and_number(
         str(machine.pk): box,
         invoice.number: paper,
     }
-    olga_at = signed_in(olga)
     for text, entry in texts.items():
         assert found(alice_at, text) == [entry], text
         assert found(olga_at, text) == [entry], text
