@@ -70,6 +70,11 @@ def dora_at(dora: User) -> Client:
 
 
 @pytest.fixture
+def olga_at(olga: User) -> Client:
+    return signed_in(olga)
+
+
+@pytest.fixture
 @lasting
 def noon(db: None) -> Iterator[None]:
     """Of 10 November in Berlin: 492 hours of the month are left."""
