@@ -19,18 +19,24 @@ AT_ONCE = 4  # tasks whose logs are taken in one look
 
 
 def logs_take(
-    row: Job, driver: Jobs, spec: JobSpec, seen: Mapping[str, str], *, most: int = AT_ONCE
+    row: Job, driver: Jobs, spec: JobSpec, seen: Mapping[str, str], *, last: bool = False
 ) -> dict[int, str]:
-    """By task; those of which the site has nothing, or does not say, are left out. seen: running and failed, as ranges."""
+    """By task; those of which the site has nothing, or does not say, are left out. seen: running, failed and succeeded, as ranges.
+    last: what is left of it is removed next."""
     if row.tasks == 1:
         return _asked(driver, spec, [0], MOST)
     kept = set(TaskLog.objects.filter(job=row).values_list("task", flat=True))
-    failed, running = ranges_read(seen.get("failed", "")), ranges_read(seen.get("running", ""))
+    failed, running, succeeded = (
+        ranges_read(seen.get(each, "")) for each in ("failed", "running", "succeeded")
+    )
     # of an array one that has failed since the last look has written all by now; otherwise another attempt writes anew
     known = kept & ranges_read(row.observed.get("failed", ""))
+    # one that has succeeded since has written more than was taken then
+    ended = succeeded if last else succeeded & ranges_read(row.observed.get("running", ""))
     due = sorted(failed if row.together else failed - known)
-    due += sorted(running & kept) or sorted(running)[: not kept]
+    due += sorted(kept & (running | ended)) or sorted(running or succeeded)[: not kept]
     room = [task for task in due if task in kept] if len(kept) >= TASKS_KEPT else due
+    most = TASKS_KEPT if last else AT_ONCE
     wanted = [*([row.followed] if row.followed is not None else []), *room[:most]]
     return _asked(driver, spec, dict.fromkeys(wanted), TASK_MOST)
 

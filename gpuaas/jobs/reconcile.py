@@ -16,7 +16,7 @@ from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs import staging
 from gpuaas.jobs.guests import runs_again_write
 from gpuaas.jobs.lending import is_out, preemption_write, waiting_words
-from gpuaas.jobs.logs import TASKS_KEPT, logs_delete, logs_take, logs_write
+from gpuaas.jobs.logs import logs_delete, logs_take, logs_write
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import mover_of
 from gpuaas.jobs.record import GONE, LOOK_MOST, RECORD, Visit
@@ -108,9 +108,8 @@ def _act(visit: Visit, action: Action) -> bool:
 def _look(visit: Visit) -> bool:
     seen, logs = visit.driver.observe(visit.spec), dict[int, str]()
     if seen.attempt and seen.phase is not JobPhase.GONE:
-        logs = logs_take(
-            visit.row, visit.driver, visit.spec, {"failed": seen.failed, "running": seen.running}
-        )
+        now = {"failed": seen.failed, "running": seen.running, "succeeded": seen.succeeded}
+        logs = logs_take(visit.row, visit.driver, visit.spec, now)
         visit.driver.tidy(visit.spec)
     with RECORD.guarded(visit) as row:
         news = preemption_write(row, seen) | _seen_write(row, seen) | logs_write(row, logs)
@@ -251,7 +250,7 @@ def _log_keep(visit: Visit, step: StepRow) -> None:
         return
     if begins and leaves:
         _ended_before(visit)
-    found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, most=TASKS_KEPT)
+    found = logs_take(visit.row, visit.driver, visit.spec, visit.row.observed, last=True)
     if begins:
         RECORD.step_begin(visit, step, also=partial(logs_write, found=found))
         return

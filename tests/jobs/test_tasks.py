@@ -234,14 +234,30 @@ def test_logs_are_kept_of_some_and_of_the_newest(
     assert kept == [1, 2, 7], "that of the task which somebody looks at stays, however little it writes"
 
 
-def test_the_log_of_a_task_that_fails_is_taken_to_its_end(as_alice: Actor, workspace: Workspace) -> None:
+@pytest.mark.parametrize(("command", "ends"), [("sleep 9; exit 3", "failed"), ("sleep 9", "succeeded")])
+@pytest.mark.parametrize("more", [{}, {"together": True}, {"at_once": 1}], ids=["", "together", "in turn"])
+def test_the_log_of_a_task_that_ends_is_taken_to_its_end(
+    as_alice: Actor, workspace: Workspace, command: str, ends: str, more: dict[str, Any]
+) -> None:
     begun = clock.now()
     with time_machine.travel(begun, tick=False):
-        row = running(as_alice, workspace, tasks=2, command=["sh", "-c", "sleep 9; exit 3"])
+        row = running(as_alice, workspace, tasks=2, gpus=1, command=["sh", "-c", command], **more)
     assert "at work" not in TaskLog.objects.get(task=0).text
     with time_machine.travel(begun + timedelta(seconds=60), tick=False):
-        row = settle(row)
-    assert (row.state, TaskLog.objects.get(task=0).text.count("at work")) == ("failed", 9)
+        row = run_now(row)
+        assert TaskLog.objects.get(task=0).text.count("at work") == 9, "whatever else runs on"
+    with time_machine.travel(begun + timedelta(seconds=120), tick=False):
+        assert settle(row).state == ends
+    assert TaskLog.objects.get(task=0).text.count("at work") == 9
+
+
+def test_of_tasks_that_nobody_saw_running_the_first_has_a_log(as_alice: Actor, workspace: Workspace) -> None:
+    row = running(as_alice, workspace, tasks=2, command=["sleep", "9"])
+    TaskLog.objects.all().delete()
+    Job.objects.update(observed={})
+    end_all()
+    assert settle(fresh(row)).state == "succeeded"
+    assert TaskLog.objects.get().task == 0
 
 
 # -- orders --------------------------------------------------------------------------------------------------------
