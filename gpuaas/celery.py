@@ -4,6 +4,7 @@ Every process that runs tasks has a heartbeat of its own (core/pulse.py), so tha
 """
 
 import os
+import sys
 from contextlib import ExitStack
 from typing import Any
 
@@ -24,6 +25,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "gpuaas.settings.production")
 
 app = Celery("gpuaas")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+# Celery would close the pool of connections before and after each task, also under the heartbeat and the threads that ask sites
+app.conf.CELERY_DB_REUSE_MAX = sys.maxsize
 app.autodiscover_tasks()
 
 
@@ -74,6 +77,9 @@ def _task_begins(task_id: str, task: Any, **_: Any) -> None:
 @task_postrun.connect
 def _task_ends(task: Any, retval: Any, **_: Any) -> None:
     """Celery has caught what the task raised: it is the value here."""
+    from django.db import close_old_connections
+
+    close_old_connections()
     if isinstance(retval, Exception):
         task.request.span_data.error = type(retval).__name__
     task.request.traced.close()

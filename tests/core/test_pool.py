@@ -5,13 +5,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from celery.fixups.django import DjangoWorkerFixup
 from django.conf import settings
+from django.db import connection
 from django.db.backends.signals import connection_created
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from deploy.embedded.redis import free_port
+from gpuaas.celery import app
 from gpuaas.core import pool as ours
 from gpuaas.settings.base import DATABASE_POOL
+from tenants.models import User
 
 
 def test_nobody_waits_for_a_database_that_is_away() -> None:
@@ -37,3 +41,35 @@ def test_nobody_waits_for_a_database_that_is_away() -> None:
 def test_the_portal_s_pool_gives_up_and_tries_anew() -> None:
     assert settings.DATABASE_POOL["reconnect_failed"] is ours.away
     assert settings.DATABASE_POOL["reconnect_timeout"] == ours.GIVES_UP_SECONDS
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("setting", [None, app.conf.CELERY_DB_REUSE_MAX], ids=["Celery's own way", "ours"])
+def test_tasks_leave_the_pool_to_the_other_threads_of_their_worker(
+    monkeypatch: pytest.MonkeyPatch, setting: int | None
+) -> None:
+    """The heartbeat is one of them. Once Celery's own way no longer closes it either, the setting has no purpose."""
+    closed = []
+    monkeypatch.setitem(settings.DATABASES["default"]["OPTIONS"], "pool", DATABASE_POOL)
+    monkeypatch.setattr(connection, "close", lambda: None)
+    monkeypatch.setattr(connection, "close_pool", lambda: closed.append("pool"))
+    monkeypatch.setitem(app.conf, "CELERY_DB_REUSE_MAX", setting)
+    fixup = DjangoWorkerFixup(app)
+    fixup.worker = SimpleNamespace(pool_cls="celery.concurrency.prefork:TaskPool")
+    task = SimpleNamespace(request=SimpleNamespace(is_eager=False))
+    for _ in range(3):
+        fixup.on_task_prerun(task)
+        fixup.on_task_postrun(task)
+    assert len(closed) == (0 if setting else 6)
+    fixup.on_worker_process_init()
+    assert closed, "a process that was forked must not use its parent's"
+
+
+def test_the_end_of_a_task_gives_its_connection_back(transactional_db: None) -> None:
+    @app.task
+    def asks() -> bool:
+        User.objects.exists()
+        return connection.connection is not None
+
+    assert asks.apply().get() is True
+    assert connection.connection is None
