@@ -34,7 +34,8 @@ def logs_take(
     # one that has succeeded since has written more than was taken then
     ended = succeeded if last else succeeded & ranges_read(row.observed.get("running", ""))
     due = sorted(failed if row.together else failed - known)
-    due += sorted(kept & (running | ended)) or sorted(running or succeeded)[: not kept]
+    due += sorted(kept & (running | ended)) or sorted(running)[: not kept]
+    due = due or sorted(succeeded)[: not kept]
     room = [task for task in due if task in kept] if len(kept) >= TASKS_KEPT else due
     most = TASKS_KEPT if last else AT_ONCE
     wanted = [*([row.followed] if row.followed is not None else []), *room[:most]]

@@ -108,8 +108,8 @@ def _act(visit: Visit, action: Action) -> bool:
 def _look(visit: Visit) -> bool:
     seen, logs = visit.driver.observe(visit.spec), dict[int, str]()
     if seen.attempt and seen.phase is not JobPhase.GONE:
-        now = {"failed": seen.failed, "running": seen.running, "succeeded": seen.succeeded}
-        logs = logs_take(visit.row, visit.driver, visit.spec, now)
+        tasks = {"failed": seen.failed, "running": seen.running, "succeeded": seen.succeeded}
+        logs = logs_take(visit.row, visit.driver, visit.spec, tasks)
         visit.driver.tidy(visit.spec)
     with RECORD.guarded(visit) as row:
         news = preemption_write(row, seen) | _seen_write(row, seen) | logs_write(row, logs)
