@@ -31,10 +31,10 @@ def logs_take(
     )
     # of an array one that has failed since the last look has written all by now; otherwise another attempt writes anew
     known = kept & ranges_read(row.observed.get("failed", ""))
-    # one that has succeeded since has written more than was taken then
-    ended = succeeded if last else succeeded & ranges_read(row.observed.get("running", ""))
-    due = sorted(failed if row.together else failed - known)
-    due += sorted(kept & (running | ended)) or sorted(running)[: not kept]
+    # one that has succeeded since has written more than was taken then; it is the first, since the site may remove it next
+    ended = kept & (succeeded if last else succeeded & ranges_read(row.observed.get("running", "")))
+    due = [*sorted(ended), *sorted(failed if row.together else failed - known)]
+    due += sorted(kept & running) or sorted(running)[: not kept]
     due = due or sorted(succeeded)[: not kept]
     room = [task for task in due if task in kept] if len(kept) >= TASKS_KEPT else due
     most = TASKS_KEPT if last else AT_ONCE
