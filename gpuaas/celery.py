@@ -79,7 +79,9 @@ def _task_ends(task: Any, retval: Any, **_: Any) -> None:
     """Celery has caught what the task raised: it is the value here."""
     from django.db import close_old_connections
 
-    close_old_connections()
+    # an eager one is a part of whatever called it, which goes on with the connection
+    if not task.request.is_eager:
+        close_old_connections()
     if isinstance(retval, Exception):
         task.request.span_data.error = type(retval).__name__
     task.request.traced.close()
