@@ -108,6 +108,26 @@ def test_thousands_of_replicas(room: TrainingRoom) -> None:
     assert "begins anew at most 100 times" in room.refused(lambda: room.make_set(failurePolicy=endless))
 
 
+def test_fewer_than_no_replicas_are_no_room_for_thousands(room: TrainingRoom) -> None:
+    many = jobset("set", replicas=100_000)
+    many["spec"]["replicatedJobs"] += [
+        {**many["spec"]["replicatedJobs"][0], "name": "less", "replicas": -99_999}
+    ]
+    assert "at most 500 Jobs" in room.refused(lambda: room.tenant.create(room.path("jobsets", JOBSETS), many))
+
+
+def test_beginning_anew_without_being_counted(room: TrainingRoom) -> None:
+    action = {"name": "again", "action": "RestartJobSetAndIgnoreMaxRestarts"}
+    uncounted = {"maxRestarts": 1, "rules": [action]}
+    assert "IgnoreMaxRestarts" in room.refused(lambda: room.make_set(failurePolicy=uncounted))
+    room.make_set(suspend=True, failurePolicy={"rules": [{**action, "action": "RestartJobSet"}]})
+
+
+def test_nodes_that_nobody_could_list(room: TrainingRoom) -> None:
+    """Trainer keeps a line of each in memory where a runtime is for MPI, and it serves the whole site."""
+    assert "at most 10,000 nodes" in room.refused(lambda: room.train(nodes=2_000_000_000))
+
+
 def test_hundreds_of_replicas_are_held_by_the_quota(room: TrainingRoom) -> None:
     room.make_set(replicas=20)
     room.run_all("set", 2)

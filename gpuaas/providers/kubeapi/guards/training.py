@@ -12,11 +12,12 @@ from gpuaas.providers.kubeapi.guards.kinds import WRITTEN, Rule, resources, vali
 from gpuaas.providers.kubeapi.guards.pods import TEMPLATE_RULES, scheduler
 from gpuaas.providers.kubeapi.guards.queues import KEY
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list
-from gpuaas.providers.kubeapi.training import JOBSET_GROUP
+from gpuaas.providers.kubeapi.training import JOBSET_GROUP, TRAINER_GROUP
 
 JOBSETS = "gpuaas-jobsets"
+TRAINJOBS = "gpuaas-trainjobs"
 
-_MOST_JOBS, _MOST_RESTARTS = 500, 100
+_MOST_JOBS, _MOST_RESTARTS, _MOST_NODES = 500, 100, 10_000
 # variables of the rules for templates, of one template among several
 _OF_ONE = {
     "template": "made",
@@ -67,8 +68,24 @@ def policies(site: Site) -> list[Object]:
             variables=variables,
             rules=(*_SIZES, *_QUEUED, *of_templates),
             sentences=spot.SENTENCES,
-        )
+        ),
+        _trainjobs(site),
     ]
+
+
+def _trainjobs(site: Site) -> Object:
+    """For MPI, Trainer writes a line for each node in its memory before anything of the TrainJob is judged by another rule."""
+    return validating(
+        TRAINJOBS,
+        [resources(TRAINER_GROUP, "trainjobs", WRITTEN)],
+        conditions={"in-a-workspace": site.in_workspace, "by-others": site.outsiders},
+        rules=(
+            Rule(
+                f"object.spec.?trainer.?numNodes.orValue(1) <= {_MOST_NODES}",
+                f"a TrainJob has at most {_MOST_NODES:,} nodes: lower trainer.numNodes",
+            ),
+        ),
+    )
 
 
 def _each(expression: str) -> str:
@@ -83,13 +100,18 @@ def _of_one(found: re.Match[str]) -> str:
 
 _SIZES = (
     Rule(
-        f"variables.jobs.map(j, j.?replicas.orValue(1)).sum() <= {_MOST_JOBS}",
+        # below zero, which JobSet takes as none, they would be room for others
+        f"variables.jobs.all(j, j.?replicas.orValue(1) >= 0) && variables.jobs.map(j, j.?replicas.orValue(1)).sum() <= {_MOST_JOBS}",
         f"a JobSet makes at most {_MOST_JOBS} Jobs: use fewer replicas, each with more pods by parallelism",
     ),
     Rule(
         f"object.spec.?failurePolicy.?maxRestarts.orValue(0) <= {_MOST_RESTARTS}",
         f"a JobSet begins anew at most {_MOST_RESTARTS} times, without a pause: lower failurePolicy.maxRestarts, and let its Jobs "
         "try again by backoffLimit",
+    ),
+    Rule(
+        "object.spec.?failurePolicy.?rules.orValue([]).all(r, !r.action.endsWith('IgnoreMaxRestarts'))",
+        "a JobSet that begins anew uncounted would do so for ever: use no action of failurePolicy that ends in IgnoreMaxRestarts",
     ),
 )
 _KNOWN = f"!key.contains('{KEY}') || key in {_KUEUES}"
