@@ -268,6 +268,11 @@ def test_what_kueue_would_count_too_low(room: QueueRoom) -> None:
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"cpu": "4", "memory": "1Gi"}, "requests": {"memory": "1Gi"}}
     assert "not its limits" in refused(lambda: room.tenant.create(room.path("jobs", JOBS), made))
+    beside = job("beside")
+    beside["spec"]["template"]["spec"]["initContainers"] = [
+        {"name": "beside", "image": "none", "restartPolicy": "Always", "resources": container["resources"]}
+    ]
+    assert "not its limits" in refused(lambda: room.tenant.create(room.path("jobs", JOBS), beside))
     later = {
         "metadata": {"name": "later"},
         "spec": {

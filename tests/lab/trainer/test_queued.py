@@ -63,6 +63,9 @@ def test_limits_without_requests_would_be_counted_too_low(room: TrainingRoom) ->
     containers = [{"name": "main", "image": "none", "resources": {"limits": limits}}]
     words = room.refused(lambda: room.make_set(marks=QUEUED, pod_spec={"containers": containers}))
     assert "not its limits" in words
+    beside = [{**containers[0], "name": "beside", "restartPolicy": "Always"}]
+    words = room.refused(lambda: room.make_set(marks=QUEUED, pod_spec={"initContainers": beside}))
+    assert "not its limits" in words
 
 
 def test_a_trainjob_of_this_version_is_never_started_by_kueue(room: TrainingRoom) -> None:

@@ -91,9 +91,10 @@ _SAYS = (
 _KEPT = (
     Rule(
         f"!('{KEY}queue-name' in object.metadata.?labels.orValue({{}}) || "
-        f"'{KEY}queue-name' in variables.template.?metadata.?labels.orValue({{}})) || variables.inner.spec.?template.?spec"
-        ".orValue(variables.inner.spec).?containers.orValue([]).all(c, ['cpu', 'memory', 'ephemeral-storage'].all(name, "
-        "!(name in c.?resources.?limits.orValue({})) || name in c.?resources.?requests.orValue({})))",
+        f"'{KEY}queue-name' in variables.template.?metadata.?labels.orValue({{}})) || "
+        "[variables.inner.spec.?template.?spec.orValue(variables.inner.spec)].all(pod, (pod.?containers.orValue([]) + "
+        "pod.?initContainers.orValue([])).all(c, ['cpu', 'memory', 'ephemeral-storage'].all(name, "
+        "!(name in c.?resources.?limits.orValue({})) || name in c.?resources.?requests.orValue({}))))",
         "Kueue counts what a container requests, not its limits: state the same names in resources.requests",
     ),
     Rule(

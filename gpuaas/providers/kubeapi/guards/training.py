@@ -124,7 +124,8 @@ _QUEUED = (
         "labels and annotations of Kueue are set on the TrainJob or the JobSet itself: take them out of templates and of spec.labels",
     ),
     Rule(
-        f"!('{KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.templates.all(t, t.spec.containers.all(c, "
+        f"!('{KEY}queue-name' in object.metadata.?labels.orValue({{}})) || variables.templates.all(t, "
+        "(t.spec.containers + t.spec.?initContainers.orValue([])).all(c, "
         "['cpu', 'memory', 'ephemeral-storage'].all(name, !(name in c.?resources.?limits.orValue({})) || "
         "name in c.?resources.?requests.orValue({}))))",
         "Kueue counts what a container requests, not its limits: state the same names in resources.requests",
