@@ -129,7 +129,7 @@ def moved_of(transfers: Iterable[Transfer], known: Mapping[str, Any]) -> list[di
 
 def failure_of(text: str, way: Way, otherwise: str) -> str:
     """In a sentence, with the last error that rclone wrote, or else why it ended."""
-    errors = [line for line in map(_line, text.splitlines()) if line.get("level") in {"error", "critical"}]
+    errors = [line for line in map(_line, text.splitlines()) if line.get("level") in ("error", "critical")]
     why = str(errors[-1].get("msg", "")).strip() if errors else otherwise
     return storable(f"its {way.label.lower()} could not be moved: {' '.join(why.split())}")[:500]
 
@@ -137,6 +137,6 @@ def failure_of(text: str, way: Way, otherwise: str) -> str:
 def _line(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -187,6 +187,8 @@ def test_how_far_it_is_by_transfer() -> None:
 
 
 @given(text=TEXTS | st.lists(JSON.map(json.dumps), max_size=5).map("\n".join))
+@example(text="[" * 16_000)  # a log on a Slurm cluster is its member's to write
+@example(text='{"level": [], "msg": {}}')
 def test_whatever_it_writes_is_read(text: str) -> None:
     found = progress_of(text, {})
     assert progress_of("", found) == found
