@@ -93,9 +93,15 @@ def config_of(transfers: Iterable[Transfer], remotes: Mapping[str, Mapping[str, 
                 f"the project has no data credential {each['credential']} any more: add it again, and retry"
             )
         sections.append(
-            "\n".join([f"[t{at}]", *(f"{key} = {value}" for key, value in fields.items() if value)])
+            "\n".join([f"[t{at}]", *(f"{key} = {_quoted(value)}" for key, value in fields.items() if value)])
         )
     return "\n\n".join((*sections, ""))
+
+
+def _quoted(value: str) -> str:
+    """As rclone reads the value. It takes one that begins with a quote for a quoted one, and writes the whole line into its log where no
+    other quote ends that."""
+    return f'"""{value}"""' if value[0] in '`"' else value
 
 
 # -- how far it is -------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from gpuaas.core.errors import Mistakes
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import CONFIG, SCRIPT, mover_of
 from gpuaas.jobs.order import USUAL, order_read
-from gpuaas.staging.rclone import HERE, failure_of, progress_of, script_of
+from gpuaas.staging.rclone import HERE, config_of, failure_of, progress_of, script_of
 from gpuaas.staging.transfers import FIELDS, Way
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
@@ -52,6 +52,21 @@ def test_it_has_no_gpu_and_its_files_alone_have_what_is_secret(as_alice: Actor, 
     assert "[t1]\ntype = http\nurl = https://data.example.org:8443\n" in config
     assert SECRET not in repr(spec)
     assert not any(mover_of(row, Way.IN).files.values())
+
+
+@pytest.mark.parametrize("key", ["`begins", '"""begins', "`both`", 'ends"', "a`b"])
+def test_a_key_with_quotes_is_read_as_it_is_and_never_reported(key: str) -> None:
+    """rclone writes a line that it cannot read into its log, of which the reason of a failure is made."""
+    config = config_of([S3], {"archive": {"type": "s3", "secret_access_key": key}})
+    written = config.splitlines()[2].removeprefix("secret_access_key = ")
+    assert read_by_rclone(written) == key
+
+
+def read_by_rclone(text: str) -> str | None:
+    """The value behind `=`, by the rules of its configuration; None where it cannot be read."""
+    mark = "`" if text[0] == "`" else '"""' if text.startswith('"""') and len(text) >= 6 else ""
+    inner, found, _ = text[len(mark) :].rpartition(mark) if mark else (text, "none", "")
+    return inner if found else None
 
 
 def test_outputs_go_the_other_way() -> None:
