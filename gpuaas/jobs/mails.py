@@ -18,14 +18,18 @@ OLD = timedelta(days=3)  # what could not be sent for that long is no news any m
 
 
 def mails_send() -> int:
-    """Sends each once: it is claimed before it is sent, and released if the server refuses it. Returns how many were sent."""
+    """Sends each once: it is claimed before it is sent, and released if the server refuses it. Of an address that was refused the others
+    wait for the next round, so that they keep nobody else's waiting. Returns how many were sent."""
     if not settings.MAILS_ENABLED:
         return 0
     rows = Job.objects.filter(mail=True, mailed_at=None, state__in=ENDED, finished_at__gt=clock.now() - OLD)
-    sent = 0
-    for row in rows.select_related("project", "workspace", "created_by").order_by("finished_at", "pk")[
-        :BATCH
-    ]:
+    rows = rows.select_related("project", "workspace", "created_by").order_by("finished_at", "pk")
+    sent, refused = 0, set[str]()
+    for row in rows.iterator(chunk_size=BATCH):
+        if sent + len(refused) >= BATCH:
+            break
+        if row.created_by.email in refused:
+            continue
         if not Job.objects.filter(pk=row.pk, mailed_at=None).update(mailed_at=clock.now()):
             continue
         if not _may_read(row):
@@ -34,6 +38,7 @@ def mails_send() -> int:
             sent += _message(row).send()
         except OSError as error:
             Job.objects.filter(pk=row.pk).update(mailed_at=None)
+            refused.add(row.created_by.email)
             log.warning("job_mail_refused", job=str(row.pk), error=type(error).__name__)
     return sent
 

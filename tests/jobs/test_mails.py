@@ -1,11 +1,13 @@
 """Who hears by e-mail that a job has ended: whoever submitted it and asked for it, once, while they may still read it."""
 
 from datetime import timedelta
+from smtplib import SMTPRecipientsRefused
 from typing import Any
 
 import pytest
 import time_machine
 from django.core import mail
+from django.core.mail import EmailMessage
 from django.core.mail.backends import locmem
 from pytest_django import Settings
 
@@ -86,6 +88,30 @@ def test_what_the_server_refuses_is_sent_later(
         patched.setattr(locmem.EmailBackend, "send_messages", refuse)
         assert mails() == 0
     assert mails() == 1
+
+
+def test_an_address_that_the_server_refuses_keeps_nobody_waiting(
+    as_alice: Actor, bob: User, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bob.email = "bobb@example.org"
+    bob.save()
+    bob.project_memberships.update(role="admin")
+    for name in ("one", "two", "three"):
+        ended(actor_for(user=bob), workspace, name=name)
+    ended(as_alice, workspace)
+    send, asked = locmem.EmailBackend.send_messages, list[str]()
+
+    def judge(backend: locmem.EmailBackend, letters: list[EmailMessage]) -> int:
+        asked.extend(letters[0].to)
+        if letters[0].to == [bob.email]:
+            raise SMTPRecipientsRefused({bob.email: (550, b"no such user")})
+        return send(backend, letters)
+
+    monkeypatch.setattr(locmem.EmailBackend, "send_messages", judge)
+    monkeypatch.setattr("gpuaas.jobs.mails.BATCH", 2)
+    assert mails() == 1
+    assert asked == [bob.email, "alice@example.org"], "the server is asked about it once a round"
+    assert Job.objects.filter(mailed_at=None).count() == 3, "the server may take them later"
 
 
 def test_it_is_part_of_the_order(as_alice: Actor, workspace: Workspace) -> None:
