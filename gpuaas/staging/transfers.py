@@ -126,7 +126,10 @@ def _https(text: str) -> None:
         raise Invalid(
             "an address may not contain ? or #: everybody in the project can read what it gives access to"
         )
-    if not parts.path.strip("/") or parts.path.endswith("/"):
+    path = unquote(parts.path)  # of which rclone gets the name
+    if "\x00" in path or "\ufffd" in path:
+        raise Invalid("the name of the file is no text in UTF-8: rename it there")
+    if path.rpartition("/")[2] in {"", "."}:
         raise Invalid("enter the address of one file")
 
 

@@ -259,6 +259,18 @@ def test_run_again_moves_the_same(as_alice: Actor, volume: Workspace) -> None:
             "may not contain ?",
         ),
         ("inputs.0.url", {"url": "https://data.example.org/", "credential": ""}, "the address of one file"),
+        (
+            "inputs.0.url",
+            {"url": "https://data.example.org/%2F", "credential": ""},
+            "the address of one file",
+        ),
+        (
+            "inputs.0.url",
+            {"url": "https://data.example.org/a/%2e", "credential": ""},
+            "the address of one file",
+        ),
+        ("inputs.0.url", {"url": "https://data.example.org/a%00b", "credential": ""}, "no text in UTF-8"),
+        ("inputs.0.url", {"url": "https://data.example.org/a%FFb", "credential": ""}, "no text in UTF-8"),
         ("inputs.0.url", {"url": "https://169.254.169.254/a", "credential": ""}, "169.254.169.254"),
         ("inputs.0.url", {"url": "https://[fd00:ec2::254]/a", "credential": ""}, "fd00:ec2::254"),
         ("inputs.0.url", {"url": "https://127.1/a", "credential": ""}, "the mover itself"),
