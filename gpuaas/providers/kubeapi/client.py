@@ -9,7 +9,7 @@ import json
 import os
 import ssl
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import cached_property, lru_cache
@@ -145,19 +145,19 @@ class Api:
         except NotFound:
             return []
 
-    def text(self, path: str, *, most: int, seconds: float = READ_SECONDS, **query: str) -> str:
-        """A text that is not JSON (a log, a page of metrics), cut after about `most` bytes."""
-        with _in_our_words():
-            answer = self._send("GET", path, query=query, read_seconds=seconds, accept="*/*")
-            try:
-                found = b""
-                for chunk in answer.stream(65536):
-                    found += chunk
-                    if len(found) >= most:
-                        break
-                return found[:most].decode(errors="replace")
-            finally:
-                answer.close()
+    def text(
+        self, path: str, *, most: int, seconds: float = READ_SECONDS, last: bool = False, **query: str
+    ) -> str:
+        """A text that is not JSON (a log, a page of metrics), cut after about `most` bytes; the `last` ones, if the site bounds it."""
+        with (
+            _in_our_words(),
+            closing(self._send("GET", path, query=query, read_seconds=seconds, accept="*/*")) as answer,
+        ):
+            found, cut = b"", slice(-most, None) if last else slice(most)
+            chunks = answer.stream(65536)
+            while (last or len(found) < most) and (chunk := next(chunks, b"")):
+                found = (found + chunk)[cut]
+            return found.decode(errors="replace")
 
     def server_time(self) -> datetime | None:
         """The API server's clock, to the second."""

@@ -106,7 +106,9 @@ class KubernetesEnvironments(inside.Inside[EnvironmentSpec], Environments):
     def log(self, spec: EnvironmentSpec, *, lines: int, worker: int = 0) -> str:
         name = spec.of_worker(worker).name if worker else spec.name
         path = f"{_path(spec, 'pods')}/{name}/log"
-        return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=CONTAINER)
+        return self._api.text(
+            path, most=inside.LOG_BYTES, last=True, tailLines=str(lines), container=CONTAINER
+        )
 
     def _pod(self, spec: EnvironmentSpec) -> Object | None:
         return self._api.find(f"{_path(spec, 'pods')}/{spec.name}")

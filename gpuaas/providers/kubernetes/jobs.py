@@ -124,7 +124,9 @@ class KubernetesJobs(inside.Inside[JobSpec], Jobs):
             raise NotFound("no attempt of it is at the site, so there is no log")
         path = f"{inside.path(spec.workspace, 'pods')}/{attempts[-1]['metadata']['name']}/log"
         container = training.NODE if spec.runtime else CONTAINER
-        return self._api.text(path, most=inside.LOG_BYTES, tailLines=str(lines), container=container)
+        return self._api.text(
+            path, most=inside.LOG_BYTES, last=True, tailLines=str(lines), container=container
+        )
 
     def _job(self, spec: JobSpec) -> Object | None:
         """The portal's own: a member may have made one of its name, and cannot give it the label."""
