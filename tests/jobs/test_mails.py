@@ -14,13 +14,14 @@ from pytest_django import Settings
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Invalid
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.services import job_rerun
+from gpuaas.jobs.services import job_rerun, job_retry
 from gpuaas.jobs.tasks import mails
+from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import User
 from tenants.selectors import actor_for
-from tests.jobs.stage import FAILS, settle, submitted
+from tests.jobs.stage import FAILS, credential, fresh, later, settle, submitted
 
 
 @pytest.fixture(autouse=True)
@@ -112,6 +113,18 @@ def test_an_address_that_the_server_refuses_keeps_nobody_waiting(
     assert mails() == 1
     assert asked == [bob.email, "alice@example.org"], "the server is asked about it once a round"
     assert Job.objects.filter(mailed_at=None).count() == 3, "the server may take them later"
+
+
+def test_one_whose_files_are_moved_again_ends_once_more(as_alice: Actor, workspace: Workspace) -> None:
+    credential(as_alice, workspace.project)
+    claim_create(workspace.site_id, workspace.external_name, "data", gib=10)
+    files = {"url": "s3://missing/digits", "credential": "archive", "volume": "data", "folder": "in"}
+    row = later(submitted(as_alice, workspace, mail=True, inputs=[files]), "failed")
+    assert [mails(), mails()] == [1, 0]
+    Job.objects.filter(pk=row.pk).update(inputs=[{**files, "url": "s3://sets/digits"}])
+    row = later(job_retry(actor=as_alice, job=fresh(row)), "succeeded")
+    assert [mails(), mails()] == [1, 0]
+    assert [letter.subject for letter in mail.outbox] == ["Job train failed", "Job train succeeded"]
 
 
 def test_it_is_part_of_the_order(as_alice: Actor, workspace: Workspace) -> None:

@@ -278,6 +278,7 @@ def job_retry(*, actor: Actor, job: Job, expected_version: int | None = None) ->
             cause="",
             waiting="",
             finished_at=None,
+            mailed_at=None,
         )
     queue_poke(row.workspace_id)
     return row
