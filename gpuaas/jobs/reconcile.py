@@ -21,6 +21,7 @@ from gpuaas.jobs.models import Job
 from gpuaas.jobs.mover import mover_of
 from gpuaas.jobs.record import GONE, LOOK_MOST, RECORD, Visit
 from gpuaas.jobs.seen import observed_of
+from gpuaas.jobs.selectors import starts_before
 from gpuaas.jobs.services.changes import end_begin
 from gpuaas.jobs.services.queue import queue_poke
 from gpuaas.jobs.services.rows import JOB
@@ -97,12 +98,26 @@ def _act(visit: Visit, action: Action) -> bool:
             return RECORD.act(replace(visit, spec=spec), action)
         case CleanUp():
             RECORD.clean_up(visit, Change.DELETE)
+        case StepRow() if visit.row.state == S.STARTING and (first := starts_before(visit.row)) is not None:
+            _wait_for(visit, first)
         case StepRow() if visit.row.state == S.ENDING:
             _log_keep(visit, action)
             return RECORD.act(visit, action)
         case _:
             return RECORD.act(visit, action)
     return False
+
+
+def _wait_for(visit: Visit, first: Job) -> None:
+    """Both would look at the same room of the site's, and each could get a part of it and wait for the other's."""
+    words = f"waits until all tasks of {first.name} have their place, which began to start before"
+    with RECORD.guarded(visit) as row:
+        if row.waiting != words:
+            row.waiting = words
+            row.save(update_fields=["waiting"])
+            JOB.announce(row)
+        since = visit.operation.requested_at if visit.operation is not None else None
+        claims.release(row, due_at=visits.soon(since), attempts=0)
 
 
 def _look(visit: Visit) -> bool:

@@ -12,8 +12,9 @@ from gpuaas.core.ranges import ranges_read
 from gpuaas.core.rows import first_of, one_or_none
 from gpuaas.jobs.models import DataCredential, Job, JobLog, JobTemplate, TaskLog
 from gpuaas.jobs.mover import TAKES
-from gpuaas.jobs.states import LIVE, STAGING, JobState, Priority
+from gpuaas.jobs.states import LIVE, STAGING, JobState, OperationKind, Priority
 from gpuaas.lifecycle.selectors import seen_by
+from gpuaas.providers.base import TASKS_SEEN
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Taken
 from gpuaas.workspaces.selectors import workspace_require
@@ -132,6 +133,23 @@ def logs_taken(row: Job) -> list[int]:
 def held_in(workspace: Workspace) -> QuerySet[Job]:
     """Those that take of what a workspace has bought: its own that run in it, and its guests."""
     return Job.objects.filter(Q(place=workspace) | Q(place=None, workspace=workspace), holding=True)
+
+
+def starts_before(row: Job) -> Job | None:
+    """Of one that starts, and whose tasks run together: another such one in the same workspace that began to start before it, and
+    not all of whose pods have been seen."""
+    if not row.together:
+        return None
+    begun: dict[str, Any] = {"operations__finished_at": None, "operations__kind": OperationKind.CREATE}
+    rows = held_in(row.runs_in).filter(together=True, state=JobState.STARTING, **begun)
+    rows = rows.annotate(begun_at=F("operations__requested_at")).order_by("begun_at", "pk")
+    for each in rows:
+        if each.pk == row.pk:
+            break
+        pods = [pod for pod in each.observed.get("tasks", []) if pod.get("attempt") == max(each.attempt, 1)]
+        if len(pods) < min(each.tasks, TASKS_SEEN):
+            return each
+    return None
 
 
 def guests_of(workspace: Workspace) -> QuerySet[Job]:

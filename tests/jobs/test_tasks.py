@@ -21,7 +21,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import room_of
 from tenants.actors import Actor
 from tenants.models import AuditEntry
-from tests.jobs.stage import LONG, fresh, pods, run_now, running, settle, submitted
+from tests.jobs.stage import LONG, fresh, pods, run_now, running, settle, submitted, visited
 
 ONE_FAILS = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 2 ]; then exit 3; fi"]
 TOGETHER: dict[str, Any] = {"tasks": 4, "together": True, "gpus": 1}
@@ -135,6 +135,24 @@ def test_where_members_use_part_of_it_nothing_starts_either(as_alice: Actor, wor
     pod = SandboxPod.objects.get(name="theirs")
     pod_evict(workspace.site_id, workspace.external_name, str(pod.uid), reason="done")
     assert settle(row, "ready").waiting == ""
+
+
+def test_of_two_that_start_at_once_one_has_all_before_the_other_looks(
+    as_alice: Actor, workspace: Workspace
+) -> None:
+    """Else each could get a part of what members leave of the workspace, and hold it while it waits for the rest."""
+    pod_create(workspace.site_id, workspace.external_name, "theirs", 1)
+    two: dict[str, Any] = {**TOGETHER, "tasks": 2, "command": LONG}
+    one, other = (submitted(as_alice, workspace, name, **two) for name in ("one", "other"))
+    assert queue_start(workspace_id=workspace.pk) == 2
+    other = visited(other)
+    assert (other.state, SandboxJob.objects.count()) == ("provisioning", 0)
+    assert other.waiting == "waits until all tasks of one have their place, which began to start before"
+    assert visited(one, runs=2).state == "ready"
+    assert "exceeded quota" in visited(other, runs=2).waiting
+    assert live(workspace) == ["0-1", "1-1", "theirs"]
+    settle(job_cancel(actor=as_alice, job=one))
+    assert settle(other, "ready").waiting == ""
 
 
 def test_one_that_fails_ends_all_and_all_start_again(as_alice: Actor, workspace: Workspace) -> None:
