@@ -136,12 +136,16 @@ def held_in(workspace: Workspace) -> QuerySet[Job]:
 
 
 def starts_before(row: Job) -> Job | None:
-    """Of one that starts, and whose tasks run together: another such one in the same workspace that began to start before it, and
-    not all of whose pods have been seen."""
+    """Of one that starts, and whose tasks run together: another such one in the same workspace that began to start before it, is no
+    less urgent, and not all of whose pods have been seen."""
     if not row.together:
         return None
     begun: dict[str, Any] = {"operations__finished_at": None, "operations__kind": OperationKind.CREATE}
-    rows = held_in(row.runs_in).filter(together=True, state=JobState.STARTING, **begun)
+    ranks = list(Priority)
+    no_less_urgent = ranks[: ranks.index(Priority(row.priority)) + 1]
+    rows = held_in(row.runs_in).filter(
+        together=True, state=JobState.STARTING, priority__in=no_less_urgent, **begun
+    )
     rows = rows.annotate(begun_at=F("operations__requested_at")).order_by("begun_at", "pk")
     for each in rows:
         if each.pk == row.pk:

@@ -155,6 +155,17 @@ def test_of_two_that_start_at_once_one_has_all_before_the_other_looks(
     assert settle(other, "ready").waiting == ""
 
 
+def test_one_that_is_more_urgent_waits_for_none_that_began_before(
+    as_alice: Actor, workspace: Workspace
+) -> None:
+    two: dict[str, Any] = {**TOGETHER, "tasks": 2, "command": LONG}
+    submitted(as_alice, workspace, "one", **two, priority="low")
+    assert queue_start(workspace_id=workspace.pk) == 1
+    urgent = submitted(as_alice, workspace, "urgent", **two, priority="high")
+    assert queue_start(workspace_id=workspace.pk) == 1
+    assert visited(urgent, runs=2).state == "ready"
+
+
 def test_one_that_fails_ends_all_and_all_start_again(as_alice: Actor, workspace: Workspace) -> None:
     row = running(as_alice, workspace, retries=1, **TOGETHER)
     pod = SandboxPod.objects.get(name__endswith="-2-1")
