@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from gpuaas.core.errors import Conflict
 from gpuaas.core.texts import storable
-from gpuaas.staging.transfers import HTTPS, S3, Way
+from gpuaas.staging.transfers import HTTPS, S3, TRANSFERS_MOST, Way
 
 Transfer = Mapping[str, str]
 MARK = "transfer"
@@ -113,7 +113,7 @@ def progress_of(text: str, before: Mapping[str, Any]) -> dict[str, Any]:
     found = {key: value for key, value in before.items() if key != "done"}
     at = str(max(map(int, found), default=0))
     for line in map(_line, text.splitlines()):
-        if type(number := line.get(MARK)) is int and number >= 0:
+        if type(number := line.get(MARK)) is int and 0 <= number < TRANSFERS_MOST:
             at = str(number)
             found.setdefault(at, {})
         stats = line.get("stats")

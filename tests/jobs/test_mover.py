@@ -201,6 +201,13 @@ def test_how_far_it_is_by_transfer() -> None:
     assert progress_of(stats(bytes=7), found)["1"] == {"bytes": 7}
 
 
+def test_no_more_transfers_are_known_than_a_job_may_have() -> None:
+    """Each would be kept for as long as the job, and the log is its member's to write."""
+    assert progress_of("\n".join(json.dumps({"transfer": each}) for each in range(1000)), {}).keys() == set(
+        "01234567"
+    )
+
+
 @given(text=TEXTS | st.lists(JSON.map(json.dumps), max_size=5).map("\n".join))
 @example(text="[" * 16_000)  # a log on a Slurm cluster is its member's to write
 @example(text='{"level": [], "msg": {}}')
