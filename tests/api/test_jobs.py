@@ -186,6 +186,8 @@ def test_a_task_that_a_job_does_not_have_has_no_log(alices: Caller, workspace: W
         assert (refused.status, refused.code) == (400, "invalid")
         assert refused.error["fields"] == {"task": [known]}
         assert alices.get(f"{place}/log?task=0").status == 200
+        for odd in ("1_0", "\u0663", "1.0"):  # Python reads a number of each of them
+            assert alices.get(f"{place}/log?task={odd}").error["fields"]["task"], odd
 
 
 def test_tasks_are_listed_and_their_logs_followed(alices: Caller, workspace: Workspace) -> None:

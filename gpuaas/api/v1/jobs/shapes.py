@@ -11,6 +11,7 @@ from gpuaas.api.fields import (
     MovedOutput,
     Output,
     PageQuery,
+    QueryWhole,
     Switch,
     Text,
     TextOrEmpty,
@@ -328,7 +329,7 @@ class JobTaskOutput(Output):
 
 
 class JobLogQuery(Input):
-    task = serializers.IntegerField(
+    task = QueryWhole(
         required=False,
         min_value=0,
         max_value=TASKS_MOST - 1,
