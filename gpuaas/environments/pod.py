@@ -75,6 +75,8 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path:
     await writer.drain()
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     status = head.split(" ", 2)[1]
+    if not re.fullmatch(r"[0-9]{3}", status):  # it is written down, and a null character cannot be
+        raise ValueError("no status")
     if status != "200":
         raise Unavailable(f"its API answers with {status[:3]}")
     if accept == TEXT and not _header(head, "content-type").lower().startswith(TEXT):

@@ -81,6 +81,7 @@ ANSWERS: dict[str, bytes] = {
     "another type": TEXT.replace(b"text/plain", b"application/json") + b"\r\n" + GOOD,
     "no type": b"HTTP/1.1 200 OK\r\n\r\n" + GOOD,
     "an error": TEXT.replace(b"200 OK", b"500 No") + b"\r\n" + GOOD,
+    "a status of nulls": b"HTTP/1.1 \0\0\0 OK\r\n\r\n",
     "a way elsewhere": b"HTTP/1.1 307 Go\r\nLocation: http://10.0.0.1/metrics\r\n\r\n",
     "a length that is too much": TEXT + b"Content-Length: 99999999\r\n\r\n" + GOOD,
     "less than its length": TEXT + b"Content-Length: 500\r\n\r\n" + GOOD,

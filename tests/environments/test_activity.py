@@ -53,8 +53,9 @@ def test_code_servers_words() -> None:
         b'HTTP/1.1 200 OK\r\n\r\n{"last_activity": 5}', b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}",
         b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n{}", b"x" * (2 << 20), b"HTTP/1.1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\n" + b" " * (2 << 20), b"HTTP/1.1 200 OK\r\n\r\n\xff",
+        b"HTTP/1.1 \0\0\0 No\r\n\r\n",
     ],
-    ids=range(14),
+    ids=range(15),
 )  # fmt: skip
 def test_a_pod_may_answer_what_it_likes(
     travel: time_machine.Traveller, unused: Environment, monkeypatch: pytest.MonkeyPatch, nonsense: bytes

@@ -343,3 +343,13 @@ def test_a_hostile_server_counts_nothing_and_is_left_in_time(
     assert (days(), counter.requests) == ([], 0)
     assert counter.failure
     assert counter.attempts == 1
+
+
+@pytest.mark.django_db
+def test_a_hostile_server_is_stopped_all_the_same(
+    at_port: Callable[[int], Environment], as_alice: Actor
+) -> None:
+    with hostile("a status of nulls") as port:
+        row = settle(environment_stop(actor=as_alice, environment=at_port(port)))
+    assert row.state == "suspended"
+    assert EnvironmentCounter.objects.get().due_at is None
