@@ -149,8 +149,10 @@ class Place:
                 }
             ],
             "request_headers_to_remove": ["x-envoy-external-address", "x-envoy-internal"],
-            # by which a script could serve more than its own folder, and so the door's pages
-            "response_headers_to_remove": ["service-worker-allowed"],
+            # by the one a script could serve more than its own folder, and so the door's pages; by the other a page could take away
+            # the cookies of all hosts of the domain that this one belongs to, other environments and the portal among them
+            # (https://www.w3.org/TR/clear-site-data/#grammardef-cookies)
+            "response_headers_to_remove": ["service-worker-allowed", "clear-site-data"],
         }
         name = f"{route.label}.{route.generation}"
         return {"filter_chain_match": {"server_names": [host]}, **self._filters(name, [served])}

@@ -32,7 +32,7 @@ def test_a_host_has_a_chain_and_a_cluster_of_its_own() -> None:
     for host, one in chains.items():
         (served,) = one["route_config"]["virtual_hosts"]
         assert served["domains"] == [host, f"{host}:*"]
-        assert served["response_headers_to_remove"] == ["service-worker-allowed"]
+        assert served["response_headers_to_remove"] == ["service-worker-allowed", "clear-site-data"]
         own, onward = served["routes"]
         assert (own["match"], own["route"]["cluster"]) == ({"prefix": f"{OWN}/"}, "portal")
         assert onward["route"]["cluster"] == host.partition(".")[0]
