@@ -1,8 +1,22 @@
-"""Answers to htmx requests that are only a message: the page stays as it is."""
+"""Answers to htmx requests that are only a message: the page stays as it is. And what keeps messages for the next page beside a
+door."""
 
 import json
 
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.contrib.messages.storage.fallback import FallbackStorage
+from django.contrib.messages.storage.session import SessionStorage
 from django.http import HttpResponse
+
+
+class HostCookie(CookieStorage):
+    """That no other host can set: what is signed for one person would count in the browser of another."""
+
+    cookie_name = "__Host-messages"
+
+
+class HostMessages(FallbackStorage):
+    storage_classes = (HostCookie, SessionStorage)
 
 
 def header(*, tone: str, title: str, text: str = "", undo: str = "", also: str = "") -> str:

@@ -41,6 +41,7 @@ if DOOR_DOMAIN:
     # Pages of environments may set cookies for every domain above theirs, but none of these names
     SESSION_COOKIE_NAME = "__Host-sessionid"
     CSRF_COOKIE_NAME = "__Host-csrftoken"
+    MESSAGE_STORAGE = "frontend.toasts.HostMessages"
 
 # No process starts with an unsafe value (core/checks.py).
 REFUSE_UNSAFE = True

@@ -100,6 +100,28 @@ print(answer.status_code, answer.headers.get("Strict-Transport-Security", "")[:8
     assert run(code, {}).stdout.strip() == "301"
 
 
+def test_beside_a_door_pages_of_tenants_set_no_cookie_of_the_portal() -> None:
+    """A page at `x.apps.example.org` may set cookies for all hosts of `example.org`, but none of these names; a message that somebody
+    else was told would else be shown, with the button that undoes it."""
+    code = """
+import django
+django.setup()
+from django.conf import settings
+from django.contrib.messages.storage import default_storage
+from django.http import HttpRequest, HttpResponse
+request, answer = HttpRequest(), HttpResponse()
+request.session = {}
+found = default_storage(request)
+found.add(25, "Changed.", "/undo/")
+found.update(answer)
+print(settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME, *answer.cookies)
+print([(each["secure"], each["path"], each["domain"]) for each in answer.cookies.values()])
+"""
+    names, kept = run(code, {"GPUAAS_DOOR_DOMAIN": "apps.example.org"}).stdout.splitlines()
+    assert names.split() == ["__Host-sessionid", "__Host-csrftoken", "__Host-messages"]
+    assert kept == "[(True, '/', '')]"
+
+
 def test_a_connection_has_a_bound_of_idling_and_plans_what_is_prepared_once() -> None:
     """A paused host hangs in its transaction: others would wait for its locks until the network gives it up, after hours."""
     from deploy.embedded import environment
