@@ -282,8 +282,10 @@ def delete(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 
 
 def _looks_ahead(request: HttpRequest) -> bool:
-    """Whether the browser asks before somebody wants to go there."""
-    return request.method != "GET" or "prefetch" in request.headers.get("Sec-Purpose", "")
+    """Whether the browser asks before somebody wants to go there; or for a part of another page, such as one of an environment, which
+    is of the same site to a browser."""
+    is_part = request.headers.get("Sec-Fetch-Dest", "document") != "document"
+    return request.method != "GET" or is_part or "prefetch" in request.headers.get("Sec-Purpose", "")
 
 
 @login_required

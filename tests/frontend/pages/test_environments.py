@@ -229,8 +229,9 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
     EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
     assert "It was stopped for want of use" in words(alice_at.get(at("environment", project, row.pk)))
     assert charlie_at.get(entrance(row)).status_code == 404
-    alice_at.get(entrance(row), headers={"Sec-Purpose": "prefetch"})
-    assert Environment.objects.get().state == "suspended"
+    for looks in ({"Sec-Purpose": "prefetch"}, {"Sec-Fetch-Dest": "image"}, {"Sec-Fetch-Dest": "iframe"}):
+        alice_at.get(entrance(row), headers=looks)
+        assert Environment.objects.get().state == "suspended", looks
     waits = alice_at.get(entrance(row))
     assert (waits.status_code, waits.headers["Refresh"]) == (200, "2")
     assert "Opening lab" in words(waits)
