@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from gpuaas.core.errors import Conflict, Forbidden, GpuaasError, Invalid, NotFound
 from gpuaas.environments.definition import definition_read
+from gpuaas.environments.door import passes
 from gpuaas.environments.door.passes import (
     Verdict,
     admissions,
@@ -189,6 +190,35 @@ def test_a_key_opens_its_own_environment_alone(
     wrong = raw[:-1] + ("y" if raw.endswith("x") else "x")
     assert key_use(label=lab.label or "", key=wrong) is None
     assert not DoorPass.objects.exists()
+
+
+def test_by_one_key_and_of_one_person_there_is_a_bounded_number_of_passes(
+    lab: Environment, as_alice: Actor, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The looks at all of them decide how soon others are cut."""
+    monkeypatch.setattr(passes, "BY_KEY_MOST", 3)
+    monkeypatch.setattr(passes, "OF_PERSON_MOST", 2)
+    set_to(lab, "public", as_alice)
+    label, keys = (
+        lab.label or "",
+        [key_create(actor=as_alice, environment=lab, name=name)[1] for name in "ab"],
+    )
+
+    def enter(user: User) -> str | None:
+        about: dict[str, Any] = {
+            "session_key": "s",
+            "browser": hashed("b"),
+            "actor": actor_for(user=user),
+            "user": user,
+        }
+        ticket = passes.ticket_write(environment=lab, **about)
+        return passes.ticket_use(label=label, ticket=ticket, browser="b")
+
+    cookies = [key_use(label=label, key=keys[1]), enter(bob)]
+    cookies += [key_use(label=label, key=keys[0]) for _ in range(5)][-3:]
+    cookies += [enter(alice) for _ in range(4)][-2:]
+    left = set(DoorPass.objects.values_list("cookie", flat=True))
+    assert left == {hashed(each or "") for each in cookies}
 
 
 def test_what_is_worth_what_costs_a_constant_number_of_queries(lab: Environment, as_alice: Actor) -> None:

@@ -37,6 +37,9 @@ TICKET_LASTS = timedelta(seconds=30)
 USED_AGAIN = timedelta(minutes=1)
 # of a pass that was given for a key, as of a session of the portal
 KEY_PASS_LASTS = timedelta(hours=12)
+# of one person at one environment, and by one key: each is looked at every moment, so that whoever came in without end would put off
+# that others are cut
+OF_PERSON_MOST, BY_KEY_MOST = 20, 500
 # a program that shows its key with every request opens it anew after it
 OPENED_AGAIN = timedelta(hours=1)
 
@@ -114,6 +117,7 @@ def ticket_use(*, label: str, ticket: str, browser: str) -> str | None:
         return None
     row = DoorPass.objects.select_related("user", "environment__project").get(cookie=hashed(cookie))
     if row.user is not None:
+        _oldest_end(DoorPass.objects.filter(environment=row.environment, user=row.user), OF_PERSON_MOST)
         _opened(row.environment, Actor(user_id=row.user.pk, name=row.user.username))
     return cookie
 
@@ -127,9 +131,16 @@ def key_use(*, label: str, key: str) -> str | None:
         return None
     cookie, moment = secrets.token_urlsafe(32), clock.now()
     row.passes.create(environment=row.environment, cookie=hashed(cookie), created_at=moment)
+    _oldest_end(row.passes.all(), BY_KEY_MOST)
     DoorKey.objects.filter(pk=row.pk).update(last_used_at=moment)
     _opened(row.environment, holder_of(row.prefix))
     return cookie
+
+
+def _oldest_end(passes: QuerySet[DoorPass], most: int) -> None:
+    """Those that are more; tickets stay, which are none yet."""
+    newest = passes.exclude(cookie=None).order_by("-pk")
+    passes.filter(pk__in=newest.values("pk")[most:]).delete()
 
 
 def admissions(passes: QuerySet[DoorPass]) -> list[Admission]:
