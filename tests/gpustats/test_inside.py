@@ -88,7 +88,7 @@ def test_as_the_exporter_tells_it_or_a_prometheus_between(
     job, labels = job_at(workspace), {"namespace": "monitoring", "pod": "dcgm-exporter-x7k2p"}
     own = {f"{renamed}namespace": workspace.external_name, f"{renamed}pod": f"{job.external_name}-x7k2p"}
     page = sample("DCGM_FI_DEV_GPU_UTIL", 87, **{**labels, **own})
-    keep(workspace.site, AT, *dcgm.page_read("h100-01", page).readings)
+    keep(workspace.site, AT, *dcgm.page_read("h100-01", page, space="monitoring").readings)
     (device,) = job_figures(actor=as_bob, job=job, now=AT).devices
     assert (device.pod, device.mean) == (f"{job.external_name}-x7k2p", 87)
 

@@ -3,6 +3,7 @@
 Its pods are asked through the API server (pods/proxy), each at most once in a round, several at a time.
 """
 
+import re
 import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from gpuaas.providers.base import Check, DeviceReading, NodeHealth
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes import health
-from gpuaas.providers.kubernetes.readings import readings
+from gpuaas.providers.kubernetes.readings import OF_POD, readings
 from gpuaas.providers.verdicts import Kind, some
 
 CARDS = Kind("CardsHealthy")
@@ -26,6 +27,7 @@ AT_ONCE, ASK_SECONDS, ROUND_SECONDS = 8, 5.0, 40.0
 FRESH_SECONDS = 30.0  # an exporter looks at its cards no more often
 MOST_BYTES = 4 * 1024 * 1024
 DEFAULT_PORT = 9400
+LABEL = re.compile(r'\b([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 # XIDs that a tenant's program causes itself; the card is healthy
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 68, 109})
 _SICK_ABOVE_ZERO = {
@@ -101,7 +103,8 @@ def _ask(api: Api, pod: Object, *, deadline: float) -> Page | None:
     meta = pod["metadata"]
     path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{_port(pod)}/proxy/metrics"
     try:
-        return page_read(pod["spec"]["nodeName"], api.text(path, most=MOST_BYTES, seconds=ASK_SECONDS))
+        text = api.text(path, most=MOST_BYTES, seconds=ASK_SECONDS)
+        return page_read(pod["spec"]["nodeName"], text, space=meta["namespace"])
     except Unauthorized:
         raise
     except (GpuaasError, ValueError):
@@ -114,10 +117,11 @@ def _port(pod: Object) -> int:
     return int((named or [port["containerPort"] for port in ports] or [DEFAULT_PORT])[0])
 
 
-def page_read(node: str, text: str) -> Page:
-    """Raises ValueError for any other text than an exporter's page."""
+def page_read(node: str, text: str, *, space: str = "") -> Page:
+    """space: the namespace of the exporter. Raises ValueError for any other text than an exporter's page."""
+    told = "\n".join(map(_once, text.split("\n")))
     try:
-        samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
+        samples = [each for family in text_string_to_metric_families(told) for each in family.samples]
     except (
         ArithmeticError,
         LookupError,
@@ -125,7 +129,20 @@ def page_read(node: str, text: str) -> Page:
         AttributeError,
     ) as error:  # the parser's, of what is no page
         raise ValueError(f"not a page of metrics: {error}") from error
-    return Page(_node_health(node, samples), readings(node, samples))
+    return Page(_node_health(node, samples), readings(node, samples, space=space))
+
+
+def _once(line: str) -> str:
+    """A line with each label once. An exporter may be told to add the labels of pods, which tenants choose and which may be called
+    as its own: they come after those of the card, and before those that name the pod."""
+    name, _, rest = line.partition("{")
+    labels, _, value = rest.rpartition("}")
+    told: list[tuple[str, str]] = LABEL.findall(labels)
+    kept = dict(reversed(told)) | {key: word for key, word in told if key in OF_POD}
+    if len(kept) == len(told):
+        return line
+    words = ",".join(f'{key}="{word}"' for key, word in kept.items())
+    return f"{name}{{{words}}}{value}"
 
 
 def _node_health(node: str, samples: Iterable[Sample]) -> NodeHealth:

@@ -39,6 +39,7 @@ FIGURES = {
     "DCGM_FI_PROF_NVLINK_RX_BYTES": Figure("received", 1e14, of_card=True),
     "DCGM_FI_DEV_XID_ERRORS": Figure("xid", 9999),
 }
+OF_POD = ("namespace", "pod", "container")
 WHOLE_NUMBERS = ("memory_used_mib", "memory_free_mib", "temperature", "energy_mj", "xid")
 Key = tuple[str, str, str, str]  # device, slice, namespace, pod
 
@@ -51,14 +52,16 @@ class _Part:
     values: dict[str, float] = field(default_factory=dict)
 
 
-def readings(node: str, samples: Iterable[Sample]) -> tuple[DeviceReading, ...]:
-    """One for each device and pod that has it; a card without a pod is none beside the pods that it is told for."""
+def readings(node: str, samples: Iterable[Sample], *, space: str = "") -> tuple[DeviceReading, ...]:
+    """One for each device and pod that has it; a card without a pod is none beside the pods that it is told for. space: the
+    namespace of the exporter itself."""
     parts: dict[Key, _Part] = {}
     for sample in samples:
-        figure, key = FIGURES.get(sample.name), _key(sample.labels)
+        labels = _of_device(sample.labels, space)
+        figure, key = FIGURES.get(sample.name), _key(labels)
         if figure is None or key is None or (len(parts) >= MOST and key not in parts):
             continue
-        part = parts.setdefault(key, _Part(sample.labels))
+        part = parts.setdefault(key, _Part(labels))
         value = sample.value * figure.times
         if math.isfinite(value) and figure.least <= value <= figure.most:
             part.values[figure.name] = value
@@ -71,15 +74,25 @@ def _key(labels: Mapping[str, str]) -> Key | None:
     return (device, _told(_SHORT, labels, "GPU_I_ID"), *_pod(labels)) if device else None
 
 
+def _of_device(labels: Mapping[str, str], space: str) -> Mapping[str, str]:
+    """As the exporter named the pod. A Prometheus between it and us has renamed that, and names the exporter in its place; any other
+    label of such a name is one that a tenant gave to a pod."""
+    if labels.get("namespace", "") != space:
+        return labels
+    return {
+        **labels,
+        **{name: labels[f"exported_{name}"] for name in OF_POD if labels.get(f"exported_{name}")},
+    }
+
+
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Of the device. A Prometheus between the exporter and us would have renamed the exporter's own labels."""
-    namespace = _told(_NAME, labels, "exported_namespace", "namespace")
-    pod = _told(_NAME, labels, "exported_pod", "pod")
+    """Of the device."""
+    namespace, pod = _told(_NAME, labels, "namespace"), _told(_NAME, labels, "pod")
     return (namespace, pod) if namespace and pod else ("", "")
 
 
-def _told(allowed: re.Pattern[str], labels: Mapping[str, str], *names: str) -> str:
-    value = next((labels[name] for name in names if labels.get(name)), "")
+def _told(allowed: re.Pattern[str], labels: Mapping[str, str], name: str) -> str:
+    value = labels.get(name, "")
     return value if allowed.fullmatch(value) else ""
 
 
@@ -102,7 +115,7 @@ def _reading(node: str, key: Key, part: _Part) -> DeviceReading:
         product=_told(_PRODUCT, labels, "modelName"),
         namespace=namespace,
         pod=pod,
-        container=_told(_NAME, labels, "exported_container", "container"),
+        container=_told(_NAME, labels, "container"),
         nvlink=int(sum(links)) if links else None,
         utilization=values.get("utilization"),
         power_watts=values.get("power_watts"),

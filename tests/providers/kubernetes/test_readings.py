@@ -93,17 +93,35 @@ def test_pods_that_share_a_card_each_see_it_and_none_has_its_energy() -> None:
 
 
 def test_a_prometheus_renames_labels_and_its_own_are_not_believed() -> None:
-    found = one(
-        sample(
-            "DCGM_FI_DEV_GPU_UTIL",
-            1,
-            namespace="monitoring",
-            pod="dcgm-x",
-            exported_namespace="gpu-1",
-            exported_pod="train-0",
-        )
-    )
+    renamed = {"exported_namespace": "gpu-1", "exported_pod": "train-0"}
+    line = sample("DCGM_FI_DEV_GPU_UTIL", 1, namespace="monitoring", pod="dcgm-x", **renamed)
+    (found,) = dcgm.page_read("n1", line, space="monitoring").readings
     assert (found.namespace, found.pod) == ("gpu-1", "train-0")
+
+
+def test_a_label_of_a_tenants_pod_does_not_make_it_anothers() -> None:
+    """An exporter may be told to add the labels of pods, which tenants choose."""
+    forged = {"exported_namespace": "gpu-2", "exported_pod": "idle-0", "exported_container": "x"}
+    line = sample("DCGM_FI_DEV_GPU_UTIL", 1, **forged, **POD)
+    (found,) = dcgm.page_read("n1", line, space="monitoring").readings
+    assert (found.namespace, found.pod, found.container) == ("gpu-1", "train-0", "main")
+
+
+def test_a_label_of_a_tenants_pod_that_the_exporter_has_too_hides_nothing() -> None:
+    """It stands between those of the card and those of the pod. Of two the exporter's own counts, and the page is read."""
+    own = {"gpu": "0", "UUID": "GPU-0", "modelName": "NVIDIA H100 80GB HBM3"}
+    forged = {"UUID": "GPU-7", "gpu": "yes", "namespace": "gpu-2", "pod": "idle-0"}
+    words = ",".join(f'{key}="{word}"' for each in (own, forged, POD) for key, word in each.items())
+    twice = "".join(
+        f"{name}{{{words}}} {value}\n"
+        for name, value in (("DCGM_FI_DEV_GPU_UTIL", 9), ("DCGM_FI_DEV_XID_ERRORS", 79))
+    )
+    found = dcgm.page_read("n1", twice + sample("DCGM_FI_DEV_GPU_UTIL", 1, "GPU-1"))
+    assert [(each.device, each.index, each.namespace, each.pod) for each in found.readings] == [
+        ("GPU-0", "0", "gpu-1", "train-0"),
+        ("GPU-1", "0", "", ""),
+    ]
+    assert (found.health.cards, dict(found.health.sick)) == (2, {"": 1})
 
 
 @pytest.mark.parametrize(
