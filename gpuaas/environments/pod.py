@@ -71,7 +71,10 @@ async def _answer(way: Address | Carry, path: str, accept: str, seconds: float) 
 
 
 async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path: str, accept: str) -> bytes:
-    writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\nAccept: {accept}\r\n\r\n".encode())
+    # 1.1, in which an answer says where it ends
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n".encode()
+    )
     await writer.drain()
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     status = head.split(" ", 2)[1]
@@ -81,7 +84,6 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path:
         raise Unavailable(f"its API answers with {status[:3]}")
     if accept == TEXT and not _header(head, "content-type").lower().startswith(TEXT):
         raise Unavailable("its API answers with something else than text")
-    # of 1.0 nobody is asked for chunks, and servers send them all the same
     if _header(head, "transfer-encoding").lower() == "chunked":
         return await _chunks(reader)
     length = _header(head, "content-length")
@@ -89,6 +91,8 @@ async def _get(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, path:
         if int(length) > MOST:
             raise Unavailable(TOO_MUCH)
         return await reader.readexactly(int(length))
+    if accept == TEXT:  # what is counted must not be a part of it
+        raise Unavailable("its API does not say where its answer ends")
     body = bytearray()
     while chunk := await reader.read(MOST):
         body += chunk

@@ -59,7 +59,12 @@ def served(registry: CollectorRegistry, server: str) -> Iterator[int]:
         return
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
-        config = uvicorn.Config(make_asgi_app(registry), log_level="error", lifespan="off", http="httptools")
+        config = uvicorn.Config(
+            make_asgi_app(registry),
+            log_level="error",
+            lifespan="off",
+            http="h11" if server == "h11" else "httptools",
+        )
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()
@@ -88,6 +93,8 @@ ANSWERS: dict[str, bytes] = {
     "a negative chunk": TEXT + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n" + GOOD,
     "a huge chunk": TEXT + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n" + GOOD,
     "no chunk": TEXT + b"Transfer-Encoding: chunked\r\n\r\n" + GOOD,
+    "no end": TEXT + b"\r\n" + GOOD,
+    "cut short": TEXT + b"\r\n" + GOOD.partition(b"vllm:generation")[0],
     "no text": TEXT + b"\r\n" + GOOD + b"\xff\xfe",
     "no number": TEXT + b"\r\n" + GOOD + b"vllm:prompt_tokens_total NaN\n",
     "another server": TEXT + b"\r\nnode_load1 5\n",

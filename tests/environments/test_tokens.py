@@ -304,9 +304,9 @@ def at_port(lab: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("server", ["uvicorn", "wsgi"])
+@pytest.mark.parametrize("server", ["uvicorn", "h11", "wsgi"])
 def test_a_real_server_is_counted(at_port: Callable[[int], Environment], server: str) -> None:
-    """The one sends chunks, though it is asked by HTTP/1.0; the other a length."""
+    """The first two send chunks, the other a length."""
     model = Model(CollectorRegistry())
     with served(model.registry, server) as port:
         row = at_port(port)
@@ -323,6 +323,16 @@ def test_a_real_server_is_counted(at_port: Callable[[int], Environment], server:
 def test_chunks_are_put_together(at_port: Callable[[int], Environment]) -> None:
     with hostile(CHUNKS) as port:
         assert look(at_port(port)).failure == ""
+    assert [each[1:] for each in days()] == [(5, 50, 25)]
+
+
+@pytest.mark.django_db
+def test_a_page_that_is_cut_does_not_count_all_anew(at_port: Callable[[int], Environment]) -> None:
+    """Of a server that ends while it answers: a counter that is missing would be lower than before."""
+    with hostile(CHUNKS) as port:
+        look(at_port(port))
+    with hostile("cut short") as port:
+        assert look(at_port(port)).failure
     assert [each[1:] for each in days()] == [(5, 50, 25)]
 
 
