@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connection
 from django.db.models import Avg, Count, DateTimeField, F, Func, Max, Q, QuerySet, Sum, Value
-from django.db.models.functions import Concat
+from django.db.models.functions import Coalesce, Concat
 
 from gpuaas.catalog.models import GpuType, Site, SiteReadings
 from gpuaas.catalog.site import kind_of
@@ -103,7 +103,8 @@ class Figures:
 @dataclass(frozen=True)
 class TypeMonth:
     """GPU-hours of a project's month: held (paid for by default), with pods, and used, which is the time that was seen times its
-    utilization. seen_hours: of those with pods, what was seen; used is not more than that. gpu_type: "" = not known."""
+    utilization. seen_hours: of those with pods, what was seen; used is not more than that. gpu_type: "" = not known.
+    bought_…: of these, without what was borrowed, which is no part of what is held."""
 
     gpu_type: str
     held_hours: float
@@ -111,12 +112,14 @@ class TypeMonth:
     seen_hours: float
     used_hours: float
     energy_kwh: float
+    bought_seen_hours: float
+    bought_used_hours: float
 
     @property
     def used_share(self) -> float | None:
         """Of what is held; None if most of what pods had was not seen, so that it would be too low."""
-        seen_enough = self.seen_hours >= 0.8 * self.allocated_hours
-        return min(self.used_hours / self.held_hours, 1.0) if self.held_hours and seen_enough else None
+        seen_enough = self.bought_seen_hours >= 0.8 * self.allocated_hours
+        return min(self.bought_used_hours / self.held_hours, 1.0) if self.held_hours and seen_enough else None
 
 
 def workspace_figures(*, actor: Actor, workspace: Workspace, now: datetime | None = None) -> Figures:
@@ -186,7 +189,11 @@ def environment_use(row: Environment, since: datetime, now: datetime) -> GpuUse:
     found = mine.aggregate(
         busy=Max("at", filter=Q(utilization__gte=BUSY_PERCENT)),
         gap=Max("at", filter=Q(seconds=0) | Q(utilization=None)),
-        fresh=Count(Concat("device", Value("/"), "instance"), filter=Q(at__gt=now - FRESH), distinct=True),
+        fresh=Count(
+            Concat("device", Value("/"), "instance", Value("/"), "pod"),
+            filter=Q(at__gt=now - FRESH),
+            distinct=True,
+        ),
     )
     unknown, unseen = "", False
     held = row.takes["gpus"]
@@ -208,11 +215,16 @@ def month_figures(
         usage = usage_by_project(actor=actor, starts_at=starts_at, ends_at=ends_at, project=project, now=now)
         found = {key[1]: seconds for key, seconds in seconds_of(usage).items()}
     hours = GpuHour.objects.filter(project=project, hour__gte=starts_at, hour__lt=ends_at)
+    bought = Q(workspace__notice_seconds=0)  # a workspace is wholly spot or not at all
     sums = hours.values("gpu_type").annotate(
-        seen=Sum("seconds"), used=Sum("busy_seconds"), energy=Sum("energy_mj")
+        seen=Sum("seconds"),
+        used=Sum("busy_seconds"),
+        energy=Sum("energy_mj"),
+        own_seen=Coalesce(Sum("seconds", filter=bought), 0),
+        own_used=Coalesce(Sum("busy_seconds", filter=bought), 0.0),
     )
     told: dict[uuid.UUID | None, Any] = {row["gpu_type"]: row for row in sums}
-    nothing = {"seen": 0, "used": 0.0, "energy": 0}
+    nothing = {"seen": 0, "used": 0.0, "energy": 0, "own_seen": 0, "own_used": 0.0}
     types = {key for key, seconds in found.items() if any(seconds)} | told.keys()
     names = dict(GpuType.objects.filter(pk__in=[key for key in types if key]).values_list("pk", "name"))
     rows = [
@@ -223,6 +235,8 @@ def month_figures(
             told.get(key, nothing)["seen"] / 3600,
             told.get(key, nothing)["used"] / 3600,
             told.get(key, nothing)["energy"] / 3.6e9,
+            told.get(key, nothing)["own_seen"] / 3600,
+            told.get(key, nothing)["own_used"] / 3600,
         )
         for key in types
     ]

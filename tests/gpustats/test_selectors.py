@@ -223,6 +223,32 @@ def test_a_month_by_gpu_type(workspace: Workspace, h100: Flavor, as_alice: Actor
     )
 
 
+def test_what_was_borrowed_is_not_used_of_what_is_held(
+    workspace: Workspace, h100: Flavor, as_alice: Actor
+) -> None:
+    """Else bought GPUs that do nothing look busy beside a spot workspace of the same type."""
+    allocated(workspace, 8, meter=Meter.GPU_HELD)
+    allocated(workspace, 4)
+    spot = workspace_make(workspace.project, h100, workspace.created_by, name="borrowed")
+    Workspace.objects.filter(pk=spot.pk).update(notice_seconds=120)
+    used(spot, h100.pool.gpu_type)
+    (row,) = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
+    assert (row.used_hours, row.used_share) == (48, None), "nothing was seen of what its own pods had"
+    GpuHour.objects.create(
+        workspace=workspace,
+        project=workspace.project,
+        gpu_type=h100.pool.gpu_type,
+        hour=AT,
+        seconds=96 * 3600,
+        measured_seconds=96 * 3600,
+        busy_seconds=0,
+        memory_mib_seconds=0,
+        energy_mj=0,
+    )
+    (row,) = month_figures(actor=as_alice, project=workspace.project, starts_at=START, ends_at=END)
+    assert (row.used_hours, row.used_share) == (48, 0)
+
+
 def test_two_types_of_one_name_are_two(
     workspace: Workspace, h100: Flavor, l40s: Flavor, as_alice: Actor
 ) -> None:

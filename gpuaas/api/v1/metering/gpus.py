@@ -93,7 +93,8 @@ class TypeMonthOutput(Output):
     seen_hours = serializers.FloatField(help_text="Of these, those whose use the site reported.")
     used_hours = serializers.FloatField(help_text="Each of these times its utilization.")
     used_share = serializers.FloatField(
-        allow_null=True, help_text="Used by held; null: less than 80% of what pods had was seen."
+        allow_null=True,
+        help_text="Used by held, without what was borrowed; null: less than 80% of what pods had was seen.",
     )
     energy_kwh = serializers.FloatField(help_text="Of whole cards, as far as their counters were seen.")
 
