@@ -325,6 +325,8 @@ def _why_of_job(job: Job, at: datetime, *, gone: bool) -> str:
 
 
 def _advice(workspace: Workspace, at: datetime) -> str:
+    if workspace.is_spot:  # it holds nothing that it could give back
+        return ""
     bought = sum(row.confirmed * row.flavor.gpus for row in workspace.flavors.select_related("flavor"))
     parameters: dict[str, Any] = {
         "workspace": workspace.pk, "since": at - DAY, "now": at, "busy": BUSY_PERCENT,

@@ -14,7 +14,7 @@ from gpuaas.core import clock
 from gpuaas.core.errors import NotFound
 from gpuaas.environments.models import Environment
 from gpuaas.gpustats import selectors, services
-from gpuaas.gpustats.selectors import environment_figures, job_figures
+from gpuaas.gpustats.selectors import environment_figures, environment_use, job_figures
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.states import JobState
 from gpuaas.providers.kubernetes import dcgm
@@ -149,6 +149,14 @@ def test_an_environment_with_its_workers(workspace: Workspace, as_bob: Actor) ->
     assert {each.pod for each in found.devices} == {name, f"{name}-w1", f"{name}-w2"}
     assert len(found.slots) == 96
     assert [each.utilization for each in found.slots[-4:]] == [None, 80, 80, 80]
+
+
+def test_a_worker_that_shares_a_card_with_another_pod_is_seen(workspace: Workspace) -> None:
+    """Else its environment never counts as idle."""
+    lab = lab_at(workspace, workers=1, worker_gpus=1)
+    pods = (lab.external_name, f"{lab.external_name}-w1")
+    keep_all(workspace, AT, 2, [reading(workspace, pod=pod) for pod in pods])
+    assert environment_use(lab, AT, AT + 2 * MINUTE).unknown == ""
 
 
 def test_the_chart_of_a_job_is_of_its_time(workspace: Workspace, as_bob: Actor) -> None:

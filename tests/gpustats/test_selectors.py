@@ -179,6 +179,36 @@ def test_advice_of_a_day(
     assert bool(advice) == said
 
 
+def test_who_borrows_has_nothing_to_give_back(workspace: Workspace, as_bob: Actor) -> None:
+    workspace.flavors.update(count=4, confirmed=4)
+    workspace.notice_seconds = 120
+    day_of_use(workspace, minutes=1440)
+    allocated(workspace, 2)
+    assert workspace_figures(actor=as_bob, workspace=workspace, now=AT).advice == ""
+
+
+def test_pods_that_share_cards_use_what_they_bought(workspace: Workspace, as_bob: Actor) -> None:
+    """Four shares of two cards are four GPUs that were bought, each with a pod of its own."""
+    workspace.flavors.update(count=4, confirmed=4)
+    GpuSample.objects.bulk_create(
+        GpuSample(
+            site=workspace.site,
+            workspace=workspace,
+            project=workspace.project,
+            node="l40s-01",
+            device=f"GPU-{number % 2}",
+            pod=f"train-{number}",
+            at=AT - minute * MINUTE,
+            seconds=60,
+            utilization=90,
+        )
+        for minute in range(1440)
+        for number in range(4)
+    )
+    allocated(workspace, 4)
+    assert workspace_figures(actor=as_bob, workspace=workspace, now=AT).advice == ""
+
+
 def used(workspace: Workspace, gpu_type: GpuType, hours: int = 48) -> None:
     GpuHour.objects.create(
         workspace=workspace,

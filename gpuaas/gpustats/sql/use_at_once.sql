@@ -1,7 +1,8 @@
--- How many GPUs of a workspace were busy at the same time, and how much of the time and of what its pods had was seen.
+-- How many GPUs of a workspace were busy at the same time, and how much of the time and of what its pods had was seen. Of a card that
+-- several pods share, each has a share of its own.
 WITH looks AS (
   SELECT
-    at, count(DISTINCT (device, instance)) FILTER (WHERE utilization >= %(busy)s) AS busy,
+    at, count(DISTINCT (device, instance, pod)) FILTER (WHERE utilization >= %(busy)s) AS busy,
     bool_or(utilization IS NULL) AS untold, sum(seconds) AS seconds
   FROM gpustats_gpusample
   WHERE workspace_id = %(workspace)s AND at > %(since)s AND at <= %(now)s
