@@ -90,7 +90,9 @@ def usage(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
 
 
 def use_of(here: ProjectPlace, month: date) -> tuple[MonthRow, ...]:
-    """Nothing of a month that was archived before the portal kept what GPUs do."""
+    """Nothing of a month that was archived before the portal kept what GPUs do, and nothing for who sees money alone."""
+    if not here.can(Permission.WORKSPACE_VIEW):
+        return ()
     span = month_span(month)
     with suppress(Conflict):
         return month_rows(

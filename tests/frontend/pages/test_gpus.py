@@ -10,9 +10,11 @@ from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment
 from gpuaas.jobs.models import Job
+from gpuaas.metering.models import Meter, UsageInterval
 from gpuaas.workspaces.models import Workspace
 from tenants.models import Project, User
 from tests.environments.stage import row_in as environment_in
+from tests.factories.tenants import OrganizationMembershipFactory, UserFactory
 from tests.frontend.markup import flat
 from tests.frontend.pages.conftest import signed_in
 from tests.gpustats.stage import MINUTE, keep, keep_all, node_make, reading
@@ -131,6 +133,31 @@ def test_a_month_has_what_was_used_of_what_was_held(alice_at: Client, plain: Wor
     assert "Used of what was held" in told
     assert "0.8" in told
     assert "0.6 kWh" in told
+
+
+def test_who_sees_money_alone_has_costs_by_gpu_type_without_it(plain: Workspace, priced: None) -> None:
+    """The role billing may not see what workspaces do."""
+    at = clock.now()
+    UsageInterval.objects.create(
+        site=plain.site,
+        project=plain.project,
+        workspace=plain,
+        flavor=plain.flavors.get().flavor,
+        consumer_uid="holding:1",
+        meter=Meter.GPU_HELD,
+        resource_name="nvidia.com/gpu",
+        quantity=8,
+        started_at=at - timedelta(minutes=2),
+        last_seen_at=at,
+    )
+    bill = UserFactory.create(username="bill")
+    OrganizationMembershipFactory.create(organization=plain.project.organization, user=bill, role="billing")
+    url = f"{reverse('frontend:usage', args=[plain.project.slug])}?month={at:%Y-%m}&by=type"
+    answer = signed_in(bill).get(url)
+    assert answer.status_code == 200
+    text = answer.content.decode()
+    assert 'data-l="Unit">GPU h<' in text
+    assert "Used of what was held" not in text
 
 
 def test_operators_see_who_has_each_device_of_a_node(olga: User, plain: Workspace) -> None:
