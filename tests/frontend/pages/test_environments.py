@@ -238,8 +238,7 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
     assert "what was only in memory is lost" in words(waits)
     assert alice_at.get(entrance(row)).status_code == 200
     assert row.operations.filter(kind="resume").count() == 1
-    row = settle(row)
-    assert row.state == "ready"
+    assert (row := settle(row)).state == "ready"
     assert (
         alice_at.get(entrance(row))
         .headers["Location"]
