@@ -3,13 +3,14 @@
 from django.db import connection
 from psycopg import sql
 
-# Their rows are of the running portal only: who is signed in, failed sign-ins, which processes are alive, what GPUs did in
-# the last minutes and days.
+# Their rows are of the running portal only: who is signed in, also at the door (passes name the session), failed sign-ins, which
+# processes are alive, what GPUs did in the last minutes and days.
 NOT_KEPT = (
     "catalog_sitereadings",
     "core_cache",
     "core_process",
     "django_session",
+    "environments_doorpass",
     "gpustats_gpusample",
     "tenants_tries",
     "usersessions_usersession",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
@@ -47,6 +48,9 @@ def test_it_holds_one_instant_and_is_private(folder: Path, alice: User, project:
     manifest = backup_check(path=path)
     assert (manifest.rows["tenants_user"], manifest.rows["tenants_project"]) == (1, 1)
     assert not {"django_session", "core_cache", "core_process"} & manifest.rows.keys()
+    # whose archive it is would else be somebody who is signed in
+    with_sessions = [each._meta.db_table for each in apps.get_models() if hasattr(each, "session_key")]
+    assert not {*with_sessions} & manifest.rows.keys()
     assert manifest.keys == [key_id(KEY)]
     assert "backup.0001_backup" in manifest.migrations
     row = backup_last()
