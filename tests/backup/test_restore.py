@@ -25,11 +25,13 @@ from gpuaas.core.crypto import decrypt_json, encrypt_json, key_id
 from gpuaas.core.errors import Conflict, Permanent
 from gpuaas.core.files import file_sum
 from gpuaas.core.models import Process
+from gpuaas.environments.models import DoorKey
 from gpuaas.workspaces.models import Workspace
 from tenants.models import ApiToken, AuditEntry, Project, User
 from tests.api.cluster_stage import warm_stage
 from tests.backup.stage import elsewhere
 from tests.billing.stage import cluster_make, workspace_make
+from tests.environments.stage import row_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = {"token": "a secret of the site"}
@@ -151,6 +153,7 @@ def test_what_was_in_flight_is_safe(
     token = ApiToken.objects.create(
         project=project, user=alice, name="ci", prefix="gp_1234", expires_at=now + timedelta(days=9)
     )
+    door_key = row_in(long).keys.get()
     waiting = cluster_make(project, h100, alice)
     pool = warm_stage(waiting.template_version.template, project, alice)
     Cluster.objects.filter(pk=waiting.pk).update(warm_pool=pool)
@@ -166,6 +169,7 @@ def test_what_was_in_flight_is_safe(
         assert Workspace.objects.get(pk=long.pk).lease_ends_at == long.lease_ends_at
         assert Workspace.objects.get(pk=gone.pk).lease_ends_at == now - timedelta(days=300)
         assert ApiToken.objects.get(pk=token.pk).revoked_at is not None
+        assert DoorKey.objects.get(pk=door_key.pk).revoked_at is not None
 
 
 def test_the_command(archive: Path, empty: str, capsys: pytest.CaptureFixture[str]) -> None:

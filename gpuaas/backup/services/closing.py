@@ -55,7 +55,15 @@ BEGIN
     END IF;
 END $$;
 """
-TOKENS = "UPDATE public.tenants_apitoken SET revoked_at = now() WHERE revoked_at IS NULL;\n"
+TOKENS = """
+UPDATE public.tenants_apitoken SET revoked_at = now() WHERE revoked_at IS NULL;
+DO $$
+BEGIN
+    IF to_regclass('public.environments_doorkey') IS NOT NULL THEN
+        UPDATE public.environments_doorkey SET revoked_at = now() WHERE revoked_at IS NULL;
+    END IF;
+END $$;
+"""
 
 
 def closing_sql(*, revoke_tokens: bool) -> str:

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--revoke-tokens",
             action="store_true",
-            help="end all API tokens: one that was revoked after the backup would be valid again",
+            help="end all API tokens and keys of environments: one that was revoked after the backup would be valid again",
         )
 
     def handle(self, *_args: Any, **options: Any) -> None:
