@@ -238,12 +238,10 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
     assert "what was only in memory is lost" in words(waits)
     assert alice_at.get(entrance(row)).status_code == 200
     assert row.operations.filter(kind="resume").count() == 1
-    assert (row := settle(row)).state == "ready"
-    assert (
-        alice_at.get(entrance(row))
-        .headers["Location"]
-        .startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
-    )
+    row = settle(row)
+    assert row.state == "ready"
+    there = alice_at.get(entrance(row)).headers["Location"]
+    assert there.startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
 
 
 def test_a_failed_one_says_what_it_keeps(alice_at: Client, as_alice: Actor, lab: Environment) -> None:
