@@ -74,6 +74,20 @@ def test_it_comes_again_every_ten_minutes(probed: Site) -> None:
         assert round_of(probed).pk in claims.due_ids(SiteRound, now=clock.now(), limit=10)
 
 
+def test_what_keeps_it_from_being_sold_is_looked_at_every_minute(probed: Site, as_olga: Actor) -> None:
+    def seconds() -> float:
+        assert site_preflight(probed.pk)
+        return (round_of(probed).due_at - clock.now()).total_seconds()
+
+    with time_machine.travel("2027-11-21T10:00:00Z", tick=False):
+        fault_set(probed.pk, area="checks", name="Guards", found="False")
+        assert seconds() == 60
+        site_update(actor=as_olga, site=probed, sell_unfit=True)
+        assert seconds() == 600, "an operator knows of it, and sells all the same"
+        fault_set(probed.pk, area="checks", name="Guards")
+        assert seconds() == 600
+
+
 def test_since_moves_with_the_status_only_and_only_news_is_told(probed: Site) -> None:
     with time_machine.travel("2027-11-21T10:00:00Z", tick=False) as travel:
         site_preflight(probed.pk)

@@ -31,6 +31,8 @@ from tenants.roles import Permission
 from tenants.selectors import platform_require
 
 CHECKED, SELLABLE = "Checked", "Sellable"
+# to the next look at what keeps a site from being sold: at a busy one policies act later than they are waited for
+UNFIT_SECONDS = 60
 
 
 @transaction.atomic
@@ -71,11 +73,11 @@ def site_preflight_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 
 @transaction.atomic
 def _checks_write(row: SiteRound, checks: Sequence[Check]) -> bool:
-    if not round_release(row):
+    blocking = [check.type for check in checks if check.blocking and check.status == Status.FALSE]
+    if not round_release(row, seconds=UNFIT_SECONDS if blocking and not row.site.sell_unfit else None):
         return False
     now = clock.now()
     site = Site.objects.select_for_update().get(pk=row.site_id)
-    blocking = [check.type for check in checks if check.blocking and check.status == Status.FALSE]
     conditions = conditions_of(checks, site.checks, now)
     conditions = condition_set(
         {**conditions, **_kept(site, CHECKED, SELLABLE)},

@@ -63,9 +63,10 @@ def round_run(
     return known is not None and claimed(SiteRound, known, work, failed=failed or round_retry)
 
 
-def round_release(row: SiteRound, **changes: object) -> bool:
-    """Ends the round; False if the claim was lost and the result must be dropped."""
-    due_at = clock.now() + timedelta(seconds=EVERY_SECONDS[RoundKind(row.kind)])
+def round_release(row: SiteRound, *, seconds: float | None = None, **changes: object) -> bool:
+    """Ends the round; False if the claim was lost and the result must be dropped. seconds: until the next one, if that comes sooner
+    than usual."""
+    due_at = clock.now() + timedelta(seconds=seconds or EVERY_SECONDS[RoundKind(row.kind)])
     return release(row, due_at=due_at, attempts=0, **changes)
 
 
