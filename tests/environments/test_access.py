@@ -219,6 +219,8 @@ def test_by_one_key_and_of_one_person_there_is_a_bounded_number_of_passes(
     cookies += [enter(alice) for _ in range(4)][-2:]
     left = set(DoorPass.objects.values_list("cookie", flat=True))
     assert left == {hashed(each or "") for each in cookies}
+    told = AuditEntry.objects.filter(action="environment.open", token_prefix=keys[0].split("_")[1])
+    assert told.count() == 3, "nor does one without an account fill the audit log"
 
 
 def test_what_is_worth_what_costs_a_constant_number_of_queries(lab: Environment, as_alice: Actor) -> None:

@@ -131,16 +131,17 @@ def key_use(*, label: str, key: str) -> str | None:
         return None
     cookie, moment = secrets.token_urlsafe(32), clock.now()
     row.passes.create(environment=row.environment, cookie=hashed(cookie), created_at=moment)
-    _oldest_end(row.passes.all(), BY_KEY_MOST)
+    ended = _oldest_end(row.passes.all(), BY_KEY_MOST)
     DoorKey.objects.filter(pk=row.pk).update(last_used_at=moment)
-    _opened(row.environment, holder_of(row.prefix))
+    if not ended:  # what is told stays for ever, so that nobody without an account may fill it
+        _opened(row.environment, holder_of(row.prefix))
     return cookie
 
 
-def _oldest_end(passes: QuerySet[DoorPass], most: int) -> None:
-    """Those that are more; tickets stay, which are none yet."""
+def _oldest_end(passes: QuerySet[DoorPass], most: int) -> int:
+    """Those that are more, and how many these were; tickets stay, which are none yet."""
     newest = passes.exclude(cookie=None).order_by("-pk")
-    passes.filter(pk__in=newest.values("pk")[most:]).delete()
+    return passes.filter(pk__in=newest.values("pk")[most:]).delete()[0]
 
 
 def admissions(passes: QuerySet[DoorPass]) -> list[Admission]:
