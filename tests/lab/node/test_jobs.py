@@ -95,7 +95,7 @@ MEET = (
     'if [ "$NODE_RANK" = 0 ]; then '
     'echo "$HOSTS" > /tmp/hosts; timeout 240 nc -l -p "$MASTER_PORT" < /tmp/hosts; '
     "else "
-    'for try in $(seq 60); do heard=$(sleep 3 | nc "$MASTER_ADDR" "$MASTER_PORT"); [ -n "$heard" ] && break; done; '
+    'for try in $(seq 60); do heard=$(sleep 3 | nc "$MASTER_ADDR" "$MASTER_PORT" 2> /tmp/refused); [ -n "$heard" ] && break; done; '
     'echo "heard $heard"; [ "$heard" = "$HOSTS" ]; fi'
 )
 
