@@ -223,3 +223,17 @@ def picture(page: Page, name: str) -> None:
             page.screenshot(path=f"{PICTURES}/{name}-{theme}-{width}.png", full_page=True)
     if size:
         page.set_viewport_size(size)
+
+
+def test_a_month_of_which_nothing_is_charged_has_no_bare_total(
+    alice_at: Client, project: Project, h100: Flavor, alice: User
+) -> None:
+    """GPUs that pods had are in the price of the GPUs that were held: such usage alone makes no line."""
+    start = month_span(month_of(clock.now())).starts_at
+    rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, price="2.40", valid_from=start)
+    row = workspace_make(project, h100, alice, name="train")
+    interval_make(row, h100, start, start + HOURS, meter=Meter.GPU_ALLOCATED)
+    page = alice_at.get(reverse("frontend:usage", args=[project.slug]), {"by": "type"})
+    assert page.context["statement"].lines
+    assert "Nothing is charged" in page.content.decode()
+    assert "<tfoot>" not in page.content.decode()
