@@ -27,8 +27,9 @@ from gpuaas.environments.door.session import Session, Unread, at_home
 from gpuaas.providers.base import Environments, EnvironmentSpec, Streams
 
 log = structlog.get_logger(__name__)
-# at once: connections of which it is not known whose they are, of all and of one network; and what is asked for by one connection
-STRANGERS_MOST, OF_NETWORK_MOST, CHANNELS_MOST = 400, 50, 50
+# at once: connections of which it is not known whose they are, of all and of one network; those of one person to one environment;
+# and what is asked for by one connection
+STRANGERS_MOST, OF_NETWORK_MOST, OF_PERSON_MOST, CHANNELS_MOST = 400, 50, 50, 50
 LOGIN_SECONDS, ALIVE_SECONDS = 30, 60
 HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 FAILED = 255  # as `ssh` ends where the connection fails
@@ -84,6 +85,11 @@ class Gate:
             now = found.get(each.shown)
             if now is None or now.verdict is not Verdict.ADMITTED or now.user_id != each.admission.user_id:
                 each.connection.abort()
+
+    def like(self, newcomer: "Visitor") -> int:
+        """How many of the same person are in the same environment."""
+        person, label = newcomer.admission.user_id, newcomer.shown.label
+        return sum((each.admission.user_id, each.shown.label) == (person, label) for each in self.inside)
 
     def labels(self) -> set[str]:
         """Of the environments in which somebody is."""
@@ -197,6 +203,12 @@ class Visitor(asyncssh.SSHServer):
 
     async def auth_completed(self) -> None:
         self.gate.strangers.discard(self)
+        if self.gate.like(self) >= OF_PERSON_MOST:
+            self.connection.disconnect(
+                asyncssh.DISC_TOO_MANY_CONNECTIONS,
+                "you have too many connections to this environment: end one",
+            )
+            return
         self.gate.inside.add(self)
         if self.admission.verdict is not Verdict.ADMITTED:
             return

@@ -29,7 +29,11 @@ class Rootfs:
             for layer in manifest["layers"]:
                 file = packed.extractfile(f"blobs/{layer['digest'].replace(':', '/')}")
                 with tarfile.open(fileobj=file) as entries:
-                    entries.extractall(folder, filter="fully_trusted")
+                    if hasattr(
+                        tarfile, "fully_trusted_filter"
+                    ):  # Python 3.11.4; before it nothing else is done
+                        entries.extraction_filter = tarfile.fully_trusted_filter
+                    entries.extractall(folder)
         folder.chmod(0o755)
         return cls(folder, config["config"])
 

@@ -11,7 +11,7 @@ import asyncssh
 
 from gpuaas.core.ids import uuid7
 from gpuaas.environments.door.passes import Admission, Shown, Verdict
-from gpuaas.environments.door.ssh import CHANNELS_MOST, Gate, Visitor
+from gpuaas.environments.door.ssh import CHANNELS_MOST, OF_PERSON_MOST, Gate, Visitor
 
 LABEL = "1" * 32
 
@@ -52,7 +52,8 @@ async def nothing(found: Admission, client: str | None) -> None:
 
 
 @asynccontextmanager
-async def connected(site: Site) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def served(site: Site) -> AsyncIterator[Callable[[str], Any]]:
+    """How the same person connects to an environment, by its label."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     server = await asyncssh.listen(
         "127.0.0.1",
@@ -61,20 +62,25 @@ async def connected(site: Site) -> AsyncIterator[asyncssh.SSHClientConnection]:
         server_factory=partial(There, Gate(everybody, nothing), site),
         encoding=None,
     )
-    way = await asyncssh.connect(
-        "127.0.0.1",
-        server.get_port(),
-        known_hosts=None,
-        username=LABEL,
-        client_keys=[key],
-        config=None,
-        agent_path=None,
-    )
+    given: dict[str, Any] = {"known_hosts": None, "client_keys": [key], "config": None, "agent_path": None}
+    ways: list[asyncssh.SSHClientConnection] = []
+
+    async def connect(label: str) -> asyncssh.SSHClientConnection:
+        ways.append(await asyncssh.connect("127.0.0.1", server.get_port(), username=label, **given))
+        return ways[-1]
+
     try:
-        yield way
+        yield connect
     finally:
-        way.abort()
+        for way in ways:
+            way.abort()
         server.close()
+
+
+@asynccontextmanager
+async def connected(site: Site) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    async with served(site) as connect:
+        yield await connect(LABEL)
 
 
 def test_what_sftp_asked_for_ends_with_its_client() -> None:
@@ -121,3 +127,29 @@ def test_forwarded_ports_are_counted_when_they_are_asked_for() -> None:
             assert {str(each) for each in refused} == {"too many at once"}
 
     asyncio.run(main())
+
+
+def test_one_person_has_so_many_connections_to_an_environment_and_no_more() -> None:
+    """Who has as many comes in elsewhere, and here again where one has ended."""
+
+    async def main() -> None:
+        async with served(Site()) as connect:
+            inside = [await connect(LABEL) for _ in range(OF_PERSON_MOST)]
+            async with asyncio.timeout(20):
+                await (await connect(LABEL)).wait_closed()
+                await (await connect("2" * 32)).open_connection("localhost", 8888)
+                inside[0].abort()
+                await inside[0].wait_closed()
+                while not await comes_in(await connect(LABEL)):
+                    pass
+            assert {each.is_closed() for each in inside[1:]} == {False}
+
+    asyncio.run(main())
+
+
+async def comes_in(way: asyncssh.SSHClientConnection) -> bool:
+    try:
+        await way.open_connection("localhost", 8888)
+    except (asyncssh.DisconnectError, asyncssh.ChannelOpenError):
+        return False
+    return True

@@ -1,7 +1,9 @@
 """A model endpoint that was stopped for want of use, and programs that ask for it with a key, on a real Envoy."""
 
 import json
+import ssl
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from gpuaas.workspaces.models import Workspace
 from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry
 from tests.environments import stage
-from tests.environments.door.stage import Answer, Running
+from tests.environments.door.stage import Answer, Here, Running, host_of
 from tests.environments.door.test_policies import by_form
 from tests.lab.fixtures import until
 
@@ -34,10 +36,14 @@ def key(as_alice: Actor, lab: Environment) -> str:
 
 
 def stopped(door: Running, row: Environment, *, for_want_of_use: bool) -> None:
+    """Until Envoy has ended the connections of the way that there was: those who come in between are cut off."""
     moment = clock.now() if for_want_of_use else None
-    stage.settle(environment_stop(actor=SYSTEM, environment=row))
-    EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=moment)
-    until(lambda: row.label not in door.door.ways, "the door knows that it is stopped")
+    with closing(Here(host_of(row), door.port)) as kept:
+        kept.connect()
+        stage.settle(environment_stop(actor=SYSTEM, environment=row))
+        EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=moment)
+        with suppress(ConnectionError, ssl.SSLEOFError):
+            assert kept.sock.recv(1) == b""
 
 
 def asks(door: Running, host: str, key: str) -> Answer:
