@@ -18,6 +18,7 @@ from gpuaas.workspaces.services.drift import watches_lost
 from gpuaas.workspaces.site import driver_of
 from gpuaas.workspaces.states import WorkspaceState
 from gpuaas.workspaces.watch import site_repair
+from tenants.models import Project
 
 __all__ = ["machines", "machines_sweep"]  # found by Celery here
 
@@ -80,8 +81,12 @@ def members_sync(project_id: str) -> int:
 
 @shared_task(name="workspaces.person_sync")
 def person_sync(user_id: str) -> int:
-    """The same when an account was disabled or enabled, or its role on the platform changed: in all workspaces of the person."""
-    return _wake(Workspace.objects.filter(ENTERED, members__user=uuid.UUID(user_id)))
+    """The same when an account was disabled or enabled, or its role on the platform changed: in all workspaces of the person.
+    Admins of a project enter those of which they are no members."""
+    person = uuid.UUID(user_id)
+    above = Q(memberships__user=person) | Q(organization__memberships__user=person)
+    theirs = Q(members__user=person) | Q(project__in=Project.objects.filter(above))
+    return _wake(Workspace.objects.filter(ENTERED, theirs).distinct())
 
 
 @shared_task(name="workspaces.site_changed")

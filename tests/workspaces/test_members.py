@@ -17,7 +17,7 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, ProjectMembership, User
 from tenants.selectors import actor_for
 from tenants.services import project_member_remove, user_deactivate, user_platform_role_set, users
-from tests.factories.tenants import ProjectMembershipFactory, UserFactory
+from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory, UserFactory
 from tests.workspaces.stage import members_at_site, ready, request, run_now
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +101,27 @@ def test_an_operator_who_is_none_any_more_is_gone_from_the_site(
 
     assert ("workspaces.person_sync", str(other.pk)) in sent
     assert person_sync(str(other.pk)) == 1
+    run(workspace.pk)
+
+    assert members_at_site(site) == {"alice": "admin"}
+
+
+@pytest.mark.parametrize("place", ["project", "organization"])
+def test_an_admin_who_is_disabled_is_gone_from_the_site_at_once(
+    as_alice: Actor, as_olga: Actor, project: Project, site: Site, place: str
+) -> None:
+    """Who enters by the role in the project or the organization, and is no member of the workspace."""
+    dora = UserFactory.create(username="dora")
+    if place == "project":
+        ProjectMembershipFactory.create(project=project, user=dora, role="admin")
+    else:
+        OrganizationMembershipFactory.create(organization=project.organization, user=dora, role="owner")
+    workspace = ready(as_alice, project, site)
+    run(workspace.pk)
+    assert members_at_site(site) == {"alice": "admin", "dora": "admin"}
+    user_deactivate(actor=as_olga, user=dora)
+
+    assert person_sync(str(dora.pk)) == 1
     run(workspace.pk)
 
     assert members_at_site(site) == {"alice": "admin"}
