@@ -20,6 +20,7 @@ from psycopg.sql import SQL, Identifier
 from gpuaas.core.errors import Forbidden, NotFound, Unauthorized
 from gpuaas.core.rows import first_of, one_or_none
 from tenants.actors import Actor
+from tenants.addresses import with_address
 from tenants.models import (
     ApiToken,
     AuditEntry,
@@ -343,9 +344,10 @@ def user_find(*, actor: Actor, text: str) -> User:
     """
     if not actor.holds_somewhere({Permission.PROJECT_MANAGE, Permission.ORGANIZATION_MANAGE}):
         raise Forbidden("only people who manage members of a project or organization can look up accounts")
-    wanted = text.strip()
-    matching = Q(username=wanted) | (Q(email__iexact=wanted) if "@" in wanted else Q(pk__in=[]))
-    user = User.objects.filter(matching, is_active=True).first() if wanted else None
+    wanted, people = text.strip(), User.objects.filter(is_active=True)
+    user = one_or_none(people.filter(username=wanted)) if wanted else None
+    if user is None and "@" in wanted:
+        user = with_address(people, wanted)
     if user is None:
         raise NotFound("no account has exactly this name or address")
     return user

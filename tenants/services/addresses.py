@@ -3,6 +3,7 @@
 from django.db import connection
 
 from gpuaas.core.errors import Invalid
+from tenants.addresses import with_address
 from tenants.models import User
 
 LOCK = 8192  # the class of the advisory locks; the other number is that of the address
@@ -23,6 +24,6 @@ def address_free_require(address: str, *, but: User | None = None) -> None:
     if not address:
         return
     address_lock(address)
-    taken = User.objects.filter(email__iexact=address)
-    if (taken if but is None else taken.exclude(pk=but.pk)).exists():
+    others = User.objects.all() if but is None else User.objects.exclude(pk=but.pk)
+    if with_address(others, address) is not None:
         raise Invalid.field("email", "an account with this address already exists")

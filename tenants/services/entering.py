@@ -13,6 +13,7 @@ from django.db import IntegrityError, transaction
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.rows import one_or_none
 from tenants.actors import Actor
+from tenants.addresses import folded, with_address
 from tenants.audit import audit_record
 from tenants.models import User
 from tenants.roles import Permission
@@ -42,9 +43,9 @@ def said_of(data: dict[str, Any]) -> Said:
         found = (one.get(name) for one in claims)
         return next((value for value in found if isinstance(value, str)), "")[:150]
 
-    named = {str(one["email"]).lower() for one in claims if one.get("email")}
+    named = {folded(str(one["email"])) for one in claims if one.get("email")}
     verdicts = [one["email_verified"] for one in claims if "email_verified" in one]
-    confirmed = {str(one.get("email")).lower() for one in claims if one.get("email_verified") is True}
+    confirmed = {folded(str(one.get("email"))) for one in claims if one.get("email_verified") is True}
     address = _valid(named.pop()) if len(named) == 1 else ""
     return Said(
         address=address,
@@ -79,9 +80,7 @@ def user_enter(*, link: SocialAccount, signup: bool) -> User:
 def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
     if said.address:
         address_lock(said.address)
-    invited = (
-        User.objects.select_for_update().filter(email__iexact=said.address).first() if said.address else None
-    )
+    invited = with_address(User.objects.select_for_update(), said.address)
     known = one_or_none(
         SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user")
     )

@@ -96,6 +96,22 @@ def test_an_unverified_one_never_does(dora: User, data: dict[str, Any], signup: 
     assert User.objects.filter(email__iexact=DORA).get() == dora
 
 
+@pytest.mark.parametrize("signup", [False, True])
+@pytest.mark.parametrize(
+    "look_alike", ["dora@g\u0131tlab.com", "dora@gitla\u212a.com", "dora@gitla\u017f.com"]
+)
+def test_an_address_that_only_looks_alike_enters_nobodys_account(
+    db: None, look_alike: str, signup: bool
+) -> None:
+    """A domain with a dotless i is somebody else's, and in capitals it is the same to the database."""
+    plain = look_alike.replace("\u0131", "i").replace("\u212a", "k").replace("\u017f", "s")
+    dora = user_create(actor=SYSTEM, username="dora", email=plain)
+    with suppress(Forbidden):
+        assert entered(claims(email=look_alike), signup=signup) != dora
+    assert not SocialAccount.objects.filter(user=dora).exists()
+    assert entered(claims(email=plain.upper(), sub="2"), uid="2") == dora
+
+
 def test_a_disabled_account_stays_shut(dora: User) -> None:
     User.objects.filter(pk=dora.pk).update(is_active=False)
     assert not entered(claims(), signup=True).is_active

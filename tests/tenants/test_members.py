@@ -162,3 +162,11 @@ def test_a_role_holds_until_it_is_taken(as_alice: Actor, bob: User, project: Pro
     project_member_set(actor=as_alice, project=project, user=bob, role="admin")
     held = actor_for(user=bob).on_project(project.pk, project.organization_id)
     assert Permission.PROJECT_MANAGE in held
+
+
+def test_an_address_that_only_looks_alike_finds_nobody(as_alice: Actor, charlie: User) -> None:
+    """Whoever signs up with a domain of their own, a dotless i in it, is not added in the place of somebody else."""
+    User.objects.filter(pk=charlie.pk).update(email="dora@g\u0131tlab.com")
+    with pytest.raises(NotFound):
+        user_find(actor=as_alice, text="dora@gitlab.com")
+    assert user_find(actor=as_alice, text="Dora@G\u0131tlab.com") == charlie
