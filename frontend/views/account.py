@@ -108,7 +108,7 @@ def unlink(request: HttpRequest, link: int) -> HttpResponse:
     here = place_of(request)
     found: SocialAccount = first_of(links_of(actor=here.actor, user=here.user).filter(pk=link), "identity")
     with refusals_shown(request, Conflict):
-        link_remove(actor=here.actor, link=found)
+        link_remove(actor=here.actor, link=found, but={str(request.session.session_key)})
         return done(request, "This identity no longer enters your account.", "frontend:account")
     return redirect("frontend:account")
 

@@ -1,6 +1,7 @@
 """The way in by the provider's OpenID Connect: to the account that was invited with this address, or, where sign-up is open,
 to a new one. Never to a second one with the address of somebody."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.core.validators import validate_email
 from django.db import IntegrityError, transaction
 
 from gpuaas.core.errors import Conflict, Forbidden
+from gpuaas.core.queue import poke
 from gpuaas.core.rows import one_or_none
 from tenants.actors import Actor
 from tenants.addresses import folded, with_address
@@ -19,6 +21,7 @@ from tenants.models import User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, person_require
 from tenants.services.addresses import address_lock
+from tenants.services.sessions import sessions_end
 
 TRIES = 3  # of two at once that take the same name, one looks again
 
@@ -109,6 +112,7 @@ def _linked(link: SocialAccount, user: User) -> User:
             "somebody else at the provider already enters the account with your address; ask an operator of the portal"
         )
     _link(link, user, "user.enter")
+    poke("workspaces.person_sync", str(user.pk))  # sites may know the person by it from now on
     return user
 
 
@@ -123,8 +127,9 @@ def _signed_up(link: SocialAccount, said: Said) -> User:
 
 
 @transaction.atomic
-def link_remove(*, actor: Actor, link: SocialAccount) -> None:
+def link_remove(*, actor: Actor, link: SocialAccount, but: Collection[str] = ()) -> None:
     """Takes the identity at the provider off the account: by the person, where something else lets them in, or by an operator.
+    Sessions that began by it end (but: keys of those that stay), and sites that know the person by it forget it.
     A next sign-in there with the verified address enters the account again, as the first one did."""
     user = User.objects.select_for_update().get(pk=link.user_id)
     person_require(actor=actor, user=user, permission=Permission.PLATFORM_MANAGE)
@@ -134,6 +139,8 @@ def link_remove(*, actor: Actor, link: SocialAccount) -> None:
     if SocialAccount.objects.filter(pk=link.pk).delete()[0]:
         before = {"provider": link.provider, "identity": link.uid}
         audit_record(actor=actor, action="user.unlink", target=user, before=before)
+        sessions_end(actor=actor, user=user, but=but, link=link)
+        poke("workspaces.person_sync", str(user.pk))
 
 
 def _link(link: SocialAccount, user: User, action: str) -> None:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 import pytest
 import requests
 from allauth.socialaccount.models import SocialAccount
+from django.test import Client
 
 from tenants.actors import SYSTEM
 from tenants.models import AuditEntry, User
-from tenants.services import user_create
+from tenants.services import link_remove, user_create
 from tests.web.process import web_process
 from tests.web.provider import LIMIT, Person, Provider, provider
 
@@ -96,3 +97,18 @@ def who_is_not_invited(doors: Doors, *, signup: bool) -> None:
     else:
         assert (name, answer.status_code) == ("", 403)
         assert "no account has the address ina@example.org" in answer.text.lower()
+
+
+def test_who_entered_by_an_identity_is_out_when_it_is_taken_off(there: Provider) -> None:
+    """Such as somebody who now has the address that was dora's, and is at her account."""
+    dora = user_create(actor=SYSTEM, username="dora", email="dora@example.org", password=PASSWORD)
+    with web_process(**there.variables()) as web:
+        there.knows("off-1", email="dora@example.org", email_verified=True)
+        hers, theirs = Client(), Person(web.url)
+        hers.post("/accounts/login/", {"login": "dora", "password": PASSWORD})
+        theirs.enters("off-1")
+        assert theirs.is_in() == "dora"
+        link_remove(actor=SYSTEM, link=SocialAccount.objects.get(user=dora))
+        assert theirs.is_in() == ""
+        assert hers.get("/api/v1/me").json()["username"] == "dora"
+    assert AuditEntry.objects.get(action="user.sign_out").after == {"sessions": 1}

@@ -13,6 +13,7 @@ from gpuaas.workspaces.identity import identities_of
 from gpuaas.workspaces.spec import spec_of
 from tenants.actors import Actor
 from tenants.models import Project, User
+from tenants.services import entering, link_remove, user_enter
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -55,6 +56,31 @@ def test_the_site_is_told_and_told_again_when_it_changes(
     spec = spec_of(workspace)
     assert [member.identity for member in spec.members] == ["oidc:4f1c"]
     assert spec.groups["edit"] == "portal:climate/weather-lm/edit"
+
+
+def test_an_identity_that_comes_or_goes_is_told_to_the_site_at_once(
+    as_alice: Actor,
+    as_olga: Actor,
+    alice: User,
+    project: Project,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not at the next periodic look: who has lost it must not use it any more."""
+    site_update(actor=as_olga, site=site, options={"oidc": OIDC})
+    workspace = ready(as_alice, project, site)
+    sent: list[tuple[str, ...]] = []
+    monkeypatch.setattr(entering, "poke", lambda *words: sent.append(words))
+    sync = ("workspaces.person_sync", str(alice.pk))
+
+    link_remove(actor=as_olga, link=SocialAccount.objects.get())
+    assert sent == [sync]
+    assert [member.identity for member in spec_of(workspace).members] == [""]
+
+    claims = {"email": alice.email, "email_verified": True}
+    user_enter(link=SocialAccount(provider="oidc", uid="5", extra_data=claims), signup=False)
+    assert sent == [sync, sync]
+    assert [member.identity for member in spec_of(workspace).members] == ["oidc:5"]
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def sign_out(request: HttpRequest, here: OperatorPlace, row: User) -> HttpRespon
 def unlink(request: HttpRequest, here: OperatorPlace, row: User, link: int) -> HttpResponse:
     found: SocialAccount = first_of(links_of(actor=here.actor, user=row).filter(pk=link), "identity")
     with refusals_shown(request, Conflict):
-        link_remove(actor=here.actor, link=found)
+        link_remove(actor=here.actor, link=found, but={str(request.session.session_key)})
         text = f"This identity no longer enters the account of {row.username}."
         return done(request, text, "frontend:operator_person", row.pk)
     return redirect("frontend:operator_person", row.pk)
