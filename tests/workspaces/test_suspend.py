@@ -7,7 +7,7 @@ import time_machine
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Conflict, Forbidden, NotFound, QuotaRefused, StaleVersion
+from gpuaas.core.errors import Conflict, Forbidden, NotFound, OnHold, QuotaRefused, StaleVersion
 from gpuaas.providers.sandbox.dials import dials_set, failure_plan
 from gpuaas.providers.sandbox.models import SandboxNamespace, SandboxPod
 from gpuaas.providers.sandbox.pods import pod_create
@@ -16,6 +16,7 @@ from gpuaas.workspaces.services import (
     credential_issue,
     member_remove,
     member_set,
+    resume_preview,
     workspace_delete,
     workspace_resize,
     workspace_resume,
@@ -23,8 +24,9 @@ from gpuaas.workspaces.services import (
     workspace_suspend,
 )
 from gpuaas.workspaces.spec import spec_of
+from quotas.holds import HoldScope, hold_lift, hold_set
 from quotas.models import Limit
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import AuditEntry, Project, User
 from tenants.selectors import actor_for
 from tests.factories.quotas import counters_must_match, limits_give
@@ -190,6 +192,31 @@ def test_woken_while_it_falls_asleep(as_alice: Actor, project: Project, site: Si
     assert row.operations.get(kind="suspend").summary == "ended by the resumption"
     assert settle(row).state == "ready"
     assert used(project) == 2
+    counters_must_match()
+
+
+def test_no_waking_while_it_falls_asleep_once_the_budget_is_spent(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    """It still holds its GPUs then, so nothing new is reserved; a hold refuses it all the same."""
+    workspace = ready(as_alice, project, site)
+    pod_create(site.pk, workspace.external_name, "train", 1, owner="Job/train")
+    dials_set(site.pk, grace_ms=3_600_000)
+    hold_set(
+        source="budget:1",
+        scope=HoldScope(project.organization_id, project.pk),
+        reason="The budget autumn is spent.",
+    )
+    workspace_suspend(actor=SYSTEM, workspace=workspace, reason="the budget autumn is spent")
+    row = run_now(workspace)
+    assert row.state == "suspending"
+    with pytest.raises(OnHold, match="autumn"):
+        workspace_resume(actor=as_alice, workspace=row)
+    assert run_now(row).state == "suspending"
+    assert not resume_preview(workspace=row).fits
+    hold_lift(source="budget:1")
+    assert resume_preview(workspace=row).fits
+    assert settle(workspace_resume(actor=as_alice, workspace=row)).state == "ready"
     counters_must_match()
 
 

@@ -1,5 +1,6 @@
 """Suspending and resuming a workspace: nothing runs and no GPU is held, while data and access stay."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from gpuaas.workspaces.services.rows import (
     operation_begin,
 )
 from gpuaas.workspaces.states import WorkspaceState
+from quotas.holds import hold_on, holds_refuse
 from quotas.selectors import Preview, admission_preview, reservations_held
 from quotas.services import reservation_grow, reservation_reserve
 from tenants.actors import Actor
@@ -88,16 +90,20 @@ def resume_preview(*, workspace: Workspace) -> Preview:
     storage_gib = storage_sum(workspace.storage_gib, storage_items(workspace))
     wanted = amounts_of(items, storage_gib=storage_gib)
     held = reservations_held(holder_kind=HOLDER, holder_id=workspace.pk)
-    return admission_preview(
+    found = admission_preview(
         project=workspace.project,
         site=workspace.site,
         amounts={name: amount - held.get(name, 0) for name, amount in wanted.items()},
         holder_id=workspace.pk,
     )
+    hold = None if found.checks else hold_on(project=workspace.project, holder_id=workspace.pk)
+    return replace(found, hold=hold.reason) if hold else found
 
 
 def _reserve_anew(row: Workspace, amounts: dict[str, int]) -> None:
-    """One without storage held nothing while it was suspended."""
+    """One without storage held nothing while it was suspended; one that is still falling asleep holds all of it, and a hold refuses
+    that as well."""
+    holds_refuse(project=row.project, holder_id=row.pk)
     if reservations_held(holder_kind=HOLDER, holder_id=row.pk):
         reservation_grow(holder_kind=HOLDER, holder_id=row.pk, amounts=amounts)
         return
