@@ -143,6 +143,15 @@ def everywhere() -> dict[str, Everywhere]:
     return totals
 
 
+def gpus_held(pool: GpuPool) -> int:
+    """Devices of the pool that workspaces and clusters hold, with those that they borrow; 1 query."""
+    slug = pool.gpu_type.slug
+    rows = Reservation.objects.filter(
+        site=pool.site_id, state=ReservationState.HELD, resource__in=[gpu_resource(slug), spot_resource(slug)]
+    )
+    return int(rows.aggregate(amount=Coalesce(Sum("amount"), 0))["amount"])
+
+
 def cards_held(*, project: Project) -> Decimal:
     """GPUs that the project's workspaces and clusters hold, of all types at all sites, without those that they borrow; 1 query."""
     pools = GpuPool.objects.filter(site=OuterRef("site"), gpu_type__slug=TYPE_OF_RESOURCE)

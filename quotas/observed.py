@@ -1,6 +1,6 @@
 """What a site can sell, by its last probe, as resource keys of limits."""
 
-from django.db.models import F, Max, Sum
+from django.db.models import Exists, F, Max, OuterRef, Sum
 
 from gpuaas.catalog.models import Flavor, GpuPool, Node, Site
 from gpuaas.catalog.states import OfferState
@@ -9,15 +9,17 @@ from quotas.resources import MEMORY, VCPU, gpu_resource, spot_resource
 
 def capacity_observed(*, site: Site) -> dict[str, int]:
     """Healthy devices by GPU type without those in other hands, and vCPU and memory (GiB) of nodes that take work; 3 queries. Of
-    types that are lent the same devices once more.
+    types that are lent the same devices once more. None of a type that is not sold while another one cut from the same devices is.
 
     A node with devices of two pools has a row for each and is counted once. Storage is not observed.
     """
+    active = Exists(Flavor.objects.filter(pool=OuterRef("pk"), state=OfferState.ACTIVE))
+    columns = ("gpu_type__slug", "shares_with", F("healthy") - F("others"), active)
+    pools = list(GpuPool.objects.filter(site=site).values_list(*columns))
+    sold = {slug for slug, _, _, is_sold in pools if is_sold}
     capacity = {
-        gpu_resource(slug): ours
-        for slug, ours in GpuPool.objects.filter(site=site).values_list(
-            "gpu_type__slug", F("healthy") - F("others")
-        )
+        gpu_resource(slug): 0 if not is_sold and sold.intersection(shares_with) else ours
+        for slug, shares_with, ours, is_sold in pools
     }
     lent = Flavor.objects.filter(pool__site=site, notice_seconds__gt=0).exclude(state=OfferState.DRAFT)
     for slug in lent.order_by().values_list("pool__gpu_type__slug", flat=True).distinct():

@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Collection
 from functools import partial
 
-from gpuaas.catalog.models import Site
+from gpuaas.catalog.models import GpuPool, Site
 from gpuaas.core.crypto import decrypt_json
 from gpuaas.providers.base import Connection, Driver, SoldPool
 from gpuaas.providers.registry import driver_class, driver_for
@@ -12,6 +12,10 @@ from gpuaas.providers.registry import driver_class, driver_for
 HOLDERS: list[
     Callable[[uuid.UUID], frozenset[uuid.UUID]]
 ] = []  # what holds something at a site, from the rooms above
+
+
+# how many GPUs of a pool workspaces and clusters hold, used or not, from the rooms above; the pool has its GPU type
+HELD: list[Callable[[GpuPool], int]] = []
 
 
 # of ids, those of workspaces and clusters that are not deleted, from the rooms above
@@ -31,6 +35,11 @@ def confirmed_at(site_id: uuid.UUID) -> bool:
 def holders_at(site_id: uuid.UUID) -> frozenset[uuid.UUID]:
     """The workspaces and clusters that hold something there; everything else that runs there is not ours."""
     return frozenset[uuid.UUID]().union(*(holders(site_id) for holders in HOLDERS))
+
+
+def held_of(pool: GpuPool) -> int:
+    """GPUs of the pool that are held, whatever became of the flavor by which they were bought."""
+    return sum(held(pool) for held in HELD)
 
 
 def connection_of(site: Site, *, sold: tuple[SoldPool, ...] = ()) -> Connection:

@@ -179,7 +179,7 @@ def _state_set(actor: Actor, row: Flavor | GpuType, state: OfferState) -> None:
     verb = {OfferState.ACTIVE: "publish", OfferState.RETIRED: "retire", OfferState.DRAFT: "draft"}[state]
     if isinstance(row, Flavor):
         rounds_wake(row.pool.site, RoundKind.OFFERS)
-        if row.is_lent:
+        if row.is_lent or row.pool.shares_with:
             poke("quotas.capacity_sync", str(row.pool.site_id))
     audit_record(
         actor=actor, action=f"{kind}.{verb}", target=row, before={"state": before}, after={"state": state}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from gpuaas.catalog.models import Flavor, GpuPool, Node
 from gpuaas.catalog.services.contracts import pools_lock
+from gpuaas.catalog.site import held_of
 from gpuaas.catalog.states import OfferState
 from gpuaas.core.errors import Conflict, Invalid
 
@@ -62,6 +63,12 @@ def pool_require(flavor: Flavor) -> None:
             f"{pool.gpu_type} at {pool.site} is cut from the same GPUs as the flavor {rival.slug}, "
             "which is sold: they would be promised twice; retire that flavor first"
         )
+    for other in cut.exclude(pk=pool.pk).filter(trouble="").select_related("gpu_type").order_by("pk"):
+        if held := held_of(other):
+            raise Conflict(
+                f"{pool.gpu_type} at {pool.site} is cut from the same GPUs as {held:,} {other.gpu_type.name} that workspaces or "
+                "clusters still hold: they would be promised twice; publish it once those are given back"
+            )
 
 
 def words_require(flavor: Flavor) -> None:
