@@ -13,6 +13,7 @@ from gpuaas.core.errors import PASSING, Conflict, GpuaasError, Permanent
 from gpuaas.providers.base import AdoptionCapability, AdoptionStep, Driver, StepOutcome, WorkspaceSpec
 from gpuaas.workspaces.adoption_plan import blocking, found_stored, plan_digest, steps_stored
 from gpuaas.workspaces.models import Adoption, AdoptionScan, AdoptionTransition
+from gpuaas.workspaces.reconcile import record
 from gpuaas.workspaces.reconcile.job import Job
 from gpuaas.workspaces.services import workspace_delete
 from gpuaas.workspaces.services.adoption import (
@@ -119,8 +120,8 @@ def perform(driver: Driver, job: Job) -> StepOutcome:
 
 def refused(job: Job, error: GpuaasError) -> None:
     """The site was not changed: the workspace is deleted, its reservation released, and the operator sees the
-    reason."""
-    with transaction.atomic():
+    reason. Raises ClaimLost or Overtaken: what another worker has adopted meanwhile stays."""
+    with record.guarded(job):
         adoption = Adoption.objects.get(workspace=job.row)
         if _move(adoption, AdoptionState.FAILED, reason=error.message, failure=error.message[:500]):
             audit_record(
