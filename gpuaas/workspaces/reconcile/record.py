@@ -7,6 +7,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from django.db import transaction
 from django.db.models import F
 
 from gpuaas.catalog.models import Site
@@ -20,7 +21,7 @@ from gpuaas.lifecycle.visits import LEFTOVERS_AFTER, PROGRESSING, Record, reacha
 from gpuaas.providers.base import ObjectBound, ObservedWorkspace
 from gpuaas.workspaces.amounts import amounts_of
 from gpuaas.workspaces.grants import grants_end
-from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_wanted
+from gpuaas.workspaces.holdings import holdings_end, holdings_set, storage_confirmed, storage_wanted
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.reconcile.drifts import is_watched
 from gpuaas.workspaces.reconcile.job import Job
@@ -47,16 +48,35 @@ def waiting(job: Job, reason: str, *, due_at: datetime) -> None:
     """Everything is set at the site; something of the tenant's has to end before the change is complete."""
     condition = {"type": PROGRESSING, "status": Status.FALSE, "reason": IN_USE, "message": reason}
     with guarded(job) as row:
+        if row.state == WorkspaceState.RESIZING:
+            _both_held(row)
         news = conditions_write(row, condition)
         claims.release(row, due_at=due_at, attempts=0)
         if news:
             workspace_announce(row)
 
 
+def _both_held(row: Workspace) -> None:
+    """What a resize adds can be used from now on, and what it takes away is used still: both are held, as they are reserved."""
+    rows = row.flavors.select_related("flavor")
+    wanted, had = storage_wanted(row), storage_confirmed(row)
+    holdings_set(
+        workspace=row,
+        items=[(item.flavor, max(item.count, item.confirmed)) for item in rows],
+        storage={key: max(wanted.get(key, 0), had.get(key, 0)) for key in {**wanted, **had}},
+        at=clock.now(),
+    )
+
+
 def give_up(job: Job, step: StepRow, message: str) -> None:
-    """A failed resize is checked again at once: the previously confirmed state is maintained."""
-    due_at = clock.now() if job.row.ready_at else None
-    RECORD.give_up(job, step, message, due_at=due_at, failure=message[:500], ensured_digest="")
+    """A failed resize is checked again at once: the previously confirmed state is maintained, and held."""
+    moment = clock.now()
+    due_at = moment if job.row.ready_at else None
+    with transaction.atomic():
+        RECORD.give_up(job, step, message, due_at=due_at, failure=message[:500], ensured_digest="")
+        if job.row.state == WorkspaceState.RESIZING:
+            items = [(item.flavor, item.confirmed) for item in job.row.flavors.select_related("flavor")]
+            holdings_set(workspace=job.row, items=items, storage=storage_confirmed(job.row), at=moment)
 
 
 def finish_ready(job: Job) -> None:
