@@ -7,6 +7,7 @@ import uuid
 from datetime import UTC, datetime
 
 BEGIN = re.compile(r"[0-9a-f]{6,32}")
+LAST_SECOND = 253_402_300_799  # of the year 9999, after which Python has no time
 
 
 def uuid7() -> uuid.UUID:
@@ -19,8 +20,8 @@ def uuid7() -> uuid.UUID:
 
 
 def moment_of(value: uuid.UUID) -> datetime:
-    """When it was created, if it is from `uuid7`."""
-    return datetime.fromtimestamp((value.int >> 80) / 1000, UTC)
+    """When it was created, if it is from `uuid7`; of any other whatever it says, up to the end of the year 9999."""
+    return datetime.fromtimestamp(min((value.int >> 80) / 1000, LAST_SECOND), UTC)
 
 
 def short(value: uuid.UUID) -> str:

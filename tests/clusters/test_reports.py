@@ -118,6 +118,14 @@ def test_a_token_that_is_not_good_is_refused_alike(cluster: Cluster) -> None:
     assert not NodeBoot.objects.exists()
 
 
+@pytest.mark.parametrize("milliseconds", [0, 253_402_300_799_000, 2**48 - 1])
+def test_a_token_of_any_time_is_refused_alike(cluster: Cluster, milliseconds: int) -> None:
+    """Anybody can write one; the last two are of the end of the year 9999 and of after it."""
+    boot = uuid.UUID(int=milliseconds << 80)
+    refused(post(token_of(cluster, boot=boot, seed="guessed"), "booted"))
+    refused(post(token_of(cluster, boot=boot), "booted"))
+
+
 def test_a_token_ends_by_time_and_with_its_cluster(as_alice: Actor, cluster: Cluster) -> None:
     early = token_of(cluster)
     with time_machine.travel(now() + timedelta(hours=6, minutes=1), tick=False):

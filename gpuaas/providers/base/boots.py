@@ -90,7 +90,7 @@ class BootClaim:
         return moment_of(uuid.UUID(self.boot))
 
     def is_timely(self, now: datetime) -> bool:
-        return self.begun_at - EARLY <= now < self.begun_at + TOKEN_LIVES
+        return now - TOKEN_LIVES < self.begun_at <= now + EARLY
 
     def is_sealed(self, seed: str) -> bool:
         return bool(seed) and hmac.compare_digest(self.seal, _seal(seed, self.cluster, self.node, self.boot))
