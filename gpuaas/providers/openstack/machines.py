@@ -195,7 +195,7 @@ class OpenStackMachines(base.MachineCapability):
         return {row["id"]: row["name"] or row["id"] for row in shown}
 
     def _create(self, own: Cloud, project: Object, order: base.MachineOrder, lost: list[Object]) -> None:
-        """`lost`: what was created for the order before; of the order's cloud-init only they have a copy."""
+        """`lost`: what was created for the order before; of a cloud-init that an earlier release has forgotten they have a copy."""
         body: Object = {
             "name": order.name,
             "flavorRef": _flavor(own, order),

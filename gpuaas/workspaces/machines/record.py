@@ -36,11 +36,11 @@ def guarded(look: MachineLook) -> Iterator[None]:
 
 
 def launched(look: MachineLook, machine: Machine, seen: ObservedMachine) -> None:
-    """The site has it: secrets of the order are deleted. Actions requested in the meantime stay."""
+    """The site has taken the order. Actions requested in the meantime stay."""
     with guarded(look):
         row = Machine.objects.select_for_update(no_key=True).get(pk=machine.pk)
         state = row.state if row.state == S.DELETING else STATE_OF.get(seen.status, S.BUILDING)
-        changes = {"uid": seen.uid, "observed": facts_of(seen), "cloud_init": ""}
+        changes = {"uid": seen.uid, "observed": facts_of(seen), **_forgotten(seen)}
         machine_move(row, S(state), actor=SYSTEM.name, reason="the site has it", **changes)
         machines_announce(look.workspace)
 
@@ -181,7 +181,9 @@ def _found(row: Machine, seen: ObservedMachine) -> bool:
     if row.observed != facts:
         changes["observed"] = facts
     if row.uid != seen.uid:
-        changes |= {"uid": seen.uid, "cloud_init": ""}
+        changes["uid"] = seen.uid
+    if row.cloud_init:
+        changes |= _forgotten(seen)
     if row.name != seen.name[:255]:
         changes["name"] = seen.name[:255]
     state, more = _follows(row, seen)
@@ -196,8 +198,13 @@ def _lost(row: Machine) -> bool:
     """It goes on building without a machine at the site, until the next visit replaces it."""
     if row.state == S.BUILDING and not row.uid:
         return False
-    machine_move(row, S.BUILDING, actor=BY_SITE, reason=FASTER, uid="", failure=FASTER, cloud_init="")
+    machine_move(row, S.BUILDING, actor=BY_SITE, reason=FASTER, uid="", failure=FASTER)
     return True
+
+
+def _forgotten(seen: ObservedMachine) -> dict[str, str]:
+    """Secrets of the order, once no machine can be needed in the place of this one: while it is built, it may yet find no host."""
+    return {} if seen.status is MachineStatus.BUILDING else {"cloud_init": ""}
 
 
 def _follows(row: Machine, seen: ObservedMachine) -> tuple[MachineState, dict[str, Any]]:

@@ -84,7 +84,7 @@ def test_the_whole_life(as_bob: Actor, workspace: Workspace) -> None:
     ]
 
 
-def test_cloud_init_is_encrypted_and_forgotten_once_the_site_has_it(
+def test_cloud_init_is_encrypted_and_forgotten_once_the_site_has_built_it(
     as_bob: Actor, workspace: Workspace
 ) -> None:
     made = order(as_bob, workspace, cloud_init=SECRET)

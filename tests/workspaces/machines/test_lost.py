@@ -8,7 +8,8 @@ from datetime import timedelta
 import pytest
 
 from gpuaas.core import clock
-from gpuaas.core.errors import QuotaRefused
+from gpuaas.core.crypto import decrypt_json
+from gpuaas.core.errors import QuotaRefused, Unavailable
 from gpuaas.providers.base import MachineOrder as SiteOrder
 from gpuaas.providers.base import MachineStatus, MachineVerb, ObservedMachine, WorkspaceRef
 from gpuaas.providers.sandbox.dials import dials_set
@@ -59,7 +60,8 @@ def test_it_is_created_again_until_it_runs(as_bob: Actor, workspace: Workspace, 
     lose(2)
     made = visited(order(as_bob, workspace, cloud_init=SECRET))
     for _ in range(2):
-        assert (made.state, made.uid, made.failure, made.cloud_init) == ("building", "", FASTER, "")
+        assert (made.state, made.uid, made.failure) == ("building", "", FASTER)
+        assert decrypt_json(made.cloud_init) == {"text": SECRET.strip()}, "whatever replaces it needs it"
         soon = MachineLook.objects.get(workspace=workspace).due_at
         assert soon is not None
         assert soon < clock.now() + timedelta(seconds=3)
@@ -68,8 +70,32 @@ def test_it_is_created_again_until_it_runs(as_bob: Actor, workspace: Workspace, 
     assert made.uid == str(SandboxMachine.objects.get().uid)
     SandboxMachine.objects.update(moves_until=clock.now())
     made = visited(made)
-    assert (made.state, made.failure) == ("running", "")
+    assert (made.state, made.failure, made.cloud_init) == ("running", "", "")
     assert Machine.objects.count() == 1
+
+
+def test_it_keeps_its_cloud_init_where_the_site_fails_in_between(
+    as_bob: Actor, workspace: Workspace, lose: Lose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lost machine, which had a copy, is gone by then."""
+    lose(1)
+    made = visited(order(as_bob, workspace, cloud_init=SECRET))
+    asked: list[str] = []
+    launch = SandboxCloudDriver.launch
+
+    def failing(self: SandboxCloudDriver, ref: WorkspaceRef, wanted: SiteOrder) -> ObservedMachine:
+        asked.append(wanted.cloud_init)
+        if len(asked) > 1:
+            return launch(self, ref, wanted)
+        for row in SandboxMachine.objects.filter(order=wanted.id):
+            self.act(ref, str(row.uid), MachineVerb.DELETE, action=uuid.uuid4())
+        raise Unavailable("the site does not answer", retry_after=1)
+
+    monkeypatch.setattr(SandboxCloudDriver, "launch", failing)
+    assert not visit(workspace.pk)
+    made = visited(made)
+    assert made.uid == str(SandboxMachine.objects.get().uid)
+    assert asked == [SECRET.strip()] * 2
 
 
 def test_two_that_lost_are_created_again_one_after_the_other(
