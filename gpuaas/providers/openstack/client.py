@@ -155,13 +155,14 @@ class Cloud:
             return None
 
     def items(self, service: str, path: str, key: str, **query: Any) -> list[Object]:
-        """A whole collection; Nova, Neutron and Glance page by marker."""
+        """A whole collection; services page by marker. Raises Permanent if the cloud gives only a part of it."""
         found: list[Object] = []
         while True:
             page = self.get(service, path, **query)
             rows: list[Object] = page[key]
             found += rows
             if not rows or not _has_next(page, key):
+                _whole_require(page, path)
                 return found
             query = {**query, "marker": rows[-1]["id"]}
 
@@ -324,8 +325,18 @@ def _in_our_words() -> Iterator[None]:
         raise Unavailable(f"the cloud does not answer: {type(error).__name__}") from error
 
 
+def _whole_require(page: Object, path: str) -> None:
+    """What is missing in a list would count as gone."""
+    if page.get("truncated"):
+        raise Permanent(
+            f"the cloud's Keystone cuts off its list of {path.strip('/')}: an operator of the cloud must raise or remove list_limit in "
+            "keystone.conf"
+        )
+
+
 def _has_next(page: Object, key: str) -> bool:
-    if page.get("next"):
+    """Each service says so in another way: Glance, Keystone, and the others."""
+    if page.get("next") or (page.get("links") or {}).get("next"):
         return True
     links = page.get(f"{key}_links") or []
     return any(link.get("rel") == "next" for link in links)
