@@ -19,6 +19,9 @@ from gpuaas.metering.models import Meter
 from tenants.models import Organization
 
 WHOLE = 10_000  # of Stretch.per_hour in a millionth
+INCLUDED = frozenset(
+    {Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD}
+)  # in the flavor's price while they have none
 Classes = Mapping[str, int]  # GiB by the short name of a storage class
 
 
@@ -163,14 +166,15 @@ def quote_of(
     classes: Classes = NO_CLASSES,
 ) -> Quote:
     """more: what exists beside `items` and continues."""
-    shared = _shared_parts(items, storage_gib, prices, beside)
-    parts = [*_gpu_parts(items, prices), *shared, *_class_parts(classes, prices), *more]
     month = month_span(month_of(prices.now))
-    held = [(part, prices.now_of(part.flavor_id, part.meter)) for part in parts]
-    each = sum(part.quantity * price.per_hour for part, price in held if price)
     lease = None if lease_ends_at is None else max(clock.whole_second(lease_ends_at), prices.now)
     end = lease or prices.now
     stop = min(lease or month.ends_at, month.ends_at)
+    shared = [*_shared_parts(items, storage_gib, beside), *_class_parts(classes, prices)]
+    charged = [part for part in shared if _is_charged(prices, part, max(end, stop))]
+    parts = [*_gpu_parts(items, prices), *charged, *more]
+    held = [(part, prices.now_of(part.flavor_id, part.meter)) for part in parts]
+    each = sum(part.quantity * price.per_hour for part, price in held if price)
     reasons = _reasons(prices, parts, items, end)
     return Quote(
         currency=prices.currency,
@@ -181,7 +185,7 @@ def quote_of(
         in_month=_charge(_until(prices, parts, stop), prices.currency),
         in_month_seconds=int((stop - prices.now).total_seconds()),
         to_lease_end=None if lease is None else _charge(_until(prices, parts, lease), prices.currency),
-        complete=all(price for _, price in held) and _priced_until(prices, parts, end),
+        complete=_priced_until(prices, [part for part in parts if part.meter not in INCLUDED], end),
         estimate=bool(reasons),
         notes=(*reasons, *changes_of(prices, parts, end)),
     )
@@ -217,8 +221,12 @@ def _by_use(prices: Prices, flavor: Flavor) -> bool:
     )
 
 
-def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, beside: Beside) -> list[Part]:
-    """vCPU, memory and storage, if they have prices of their own; otherwise they are part of the flavor's."""
+def _is_charged(prices: Prices, part: Part, until: datetime) -> bool:
+    """Whether what all flavors share has a price of its own, now or by then; otherwise it is part of the flavor's."""
+    return bool(prices.now_of(part.flavor_id, part.meter) or _within(prices, part, until))
+
+
+def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, beside: Beside) -> list[Part]:
     bought = [item for item in items if not item.flavor.is_lent]
     vcpus = beside.vcpus + sum(item.count * item.flavor.vcpus for item in bought)
     memory_gib = beside.memory_gib + sum(item.count * item.flavor.memory_gib for item in bought)
@@ -227,11 +235,11 @@ def _shared_parts(items: Sequence[QuoteItem], storage_gib: int, prices: Prices, 
         Part("Memory (GiB)", None, Meter.MEMORY_HELD, memory_gib),
         Part("Storage (GiB)", None, Meter.STORAGE_HELD, storage_gib),
     )
-    return [part for part in wanted if part.quantity and prices.now_of(None, part.meter)]
+    return [part for part in wanted if part.quantity]
 
 
 def _class_parts(classes: Classes, prices: Prices) -> list[Part]:
-    wanted = [
+    return [
         Part(
             storage_label(slug),
             prices.ware_of(f"{STORAGE_PREFIX}{slug}"),
@@ -242,19 +250,19 @@ def _class_parts(classes: Classes, prices: Prices) -> list[Part]:
         for slug, gib in sorted(classes.items())
         if gib
     ]
-    return [part for part in wanted if prices.now_of(part.flavor_id, part.meter)]
 
 
 def _line(prices: Prices, part: Part, price: Stretch | None, month: Span, stop: datetime) -> QuoteLine:
     named: dict[str, Any] = {"of_several": part.of_several, "storage_class": part.storage_class}
-    if price is None:
+    if price is None and part.meter not in INCLUDED:
         return QuoteLine(part.label, part.meter, part.quantity, None, None, None, None, **named)
-    each = part.quantity * price.per_hour
+    unit = price.per_hour if price else 0
+    each = part.quantity * unit
     return QuoteLine(
         label=part.label,
         meter=part.meter,
         quantity=part.quantity,
-        unit_price=_per_hour(price.per_hour),
+        unit_price=_per_hour(unit),
         per_hour=_per_hour(each),
         per_month=_charge(each * month.seconds, prices.currency),
         in_month=_charge(_until(prices, [part], stop), prices.currency),
@@ -281,8 +289,13 @@ def _until(prices: Prices, parts: Iterable[Part], end: datetime) -> int:
 
 
 def _priced_until(prices: Prices, parts: Iterable[Part], end: datetime) -> bool:
+    """Whether all of them have a price now and at every moment until then."""
     seconds_left = int((end - prices.now).total_seconds())
-    return all(sum(seconds for _, seconds in _within(prices, part, end)) == seconds_left for part in parts)
+    return all(
+        prices.now_of(part.flavor_id, part.meter)
+        and sum(seconds for _, seconds in _within(prices, part, end)) == seconds_left
+        for part in parts
+    )
 
 
 def _reasons(
@@ -311,6 +324,9 @@ def changes_of(prices: Prices, parts: Sequence[Part], end: datetime) -> tuple[st
     for part in parts:
         changes = [one for one, _ in _within(prices, part, end)]
         moments += [later.starts_at for one, later in pairwise(changes) if one.per_hour != later.per_hour]
+        if part.meter in INCLUDED:
+            starts, ends = {one.starts_at for one in changes}, {one.ends_at for one in changes}
+            moments += [at for at in starts ^ ends if prices.now < at < end]
     if not moments:
         return ()
     day = min(moments).astimezone(billing_zone())

@@ -124,6 +124,48 @@ def test_a_price_that_ends_before_the_lease_is_said(h100: Flavor, organization: 
     assert not quote(**asked, lease_ends_at=NOW + timedelta(hours=2)).complete
 
 
+def test_what_the_flavor_includes_until_its_own_price_starts_is_charged_from_then(
+    h100: Flavor, organization: Organization
+) -> None:
+    card, change = rate_card_ensure(), NOW + timedelta(hours=10)
+    rate_make(card, h100, 1_000_000, JANUARY)
+    rate_make(card, None, 500_000, change, meter=Meter.STORAGE_HELD)
+    asked: dict[str, Any] = {"organization": organization, "items": [QuoteItem(h100, 1)], "now": NOW}
+    lease = NOW + timedelta(hours=15)
+    found = quote(**asked, storage_gib=2, lease_ends_at=lease)
+    assert (found.per_hour, found.to_lease_end, found.in_month) == (
+        Decimal("1.00"),
+        Decimal("20.00"),
+        Decimal("20.00"),
+    )
+    assert [(line.label, line.unit_price, line.in_month) for line in found.lines] == [
+        ("H100 SXM", Decimal("1.00"), Decimal("15.00")),
+        ("Storage (GiB)", Decimal("0.00"), Decimal("5.00")),
+    ]
+    assert found.complete
+    assert found.notes == (
+        "Prices change on 21 Nov 2026 at 23:00 (Europe/Berlin); the sum to the end includes that.",
+    )
+    before = quote(**asked, storage_gib=2, lease_ends_at=change)
+    assert (len(before.lines), before.to_lease_end, before.notes) == (1, Decimal("10.00"), ())
+
+
+def test_what_the_flavor_includes_again_lacks_no_price(h100: Flavor, organization: Organization) -> None:
+    card, change = rate_card_ensure(), NOW + timedelta(hours=10)
+    rate_make(card, h100, 1_000_000, JANUARY)
+    rate_make(card, None, 500_000, JANUARY, change, meter=Meter.STORAGE_HELD)
+    found = quote(
+        organization=organization,
+        items=[QuoteItem(h100, 1)],
+        storage_gib=2,
+        lease_ends_at=NOW + timedelta(hours=15),
+        now=NOW,
+    )
+    assert (found.per_hour, found.to_lease_end) == (Decimal("2.00"), Decimal("25.00"))
+    assert found.complete
+    assert "Prices change on 21 Nov 2026 at 23:00" in " ".join(found.notes)
+
+
 def test_tiers_and_use_make_it_an_estimate(h100: Flavor, l40s: Flavor, organization: Organization) -> None:
     card = rate_card_ensure()
     rate_make(card, h100, 2_000_000, JANUARY, tiers=[(100, 1_000_000)], tier_mode="graduated")
