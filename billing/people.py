@@ -7,11 +7,13 @@ from datetime import date, datetime
 from decimal import Decimal
 
 from billing.money import amount_of, largest_remainder, minor_places
-from billing.months import month_next, month_of
-from billing.selectors.costs import cost_by_holder, currency_of
+from billing.months import month_next, month_of, month_span
+from billing.rating import Slots, rate_usage
+from billing.selectors.costs import currency_of, total_of
 from gpuaas.clusters.models import Cluster
 from gpuaas.clusters.selectors import use_by_login
 from gpuaas.core import clock
+from gpuaas.metering.models import Meter
 from tenants.actors import Actor
 from tenants.roles import Permission
 from tenants.selectors import project_require
@@ -57,13 +59,14 @@ def cluster_use_costs(
     found = ClusterUseCosts(first, currency_of(cluster.project.organization_id), people)
     if Permission.BILLING_VIEW not in actor.on_project(cluster.project_id, cluster.project.organization_id):
         return found
-    costs = cost_by_holder(
-        actor=actor, project=cluster.project, month=first, now=moment, holders=[cluster.pk]
+    span, projects = month_span(first), [cluster.project_id]
+    cells = rate_usage(
+        slots=Slots([span.day], [span]), now=moment, projects=projects, by_holder=True, wanted=[cluster.pk]
     )
-    total = sum((row.amount for row in costs), amount_of(0, found.currency))
-    shares = shared(
-        total, found.currency, [one.gpu_seconds for one in people], sum(row.gpu_seconds for row in costs)
-    )
+    total, used_each = total_of(cells, found.currency), [one.gpu_seconds for one in people]
+    # in devices, as the accounting counts: a slice of a card is one of them
+    held = sum(cell.unit_seconds for cell in cells if cell.meter is Meter.GPU_HELD)
+    shares = shared(total, found.currency, used_each, held)
     priced = tuple(replace(one, amount=share) for one, share in zip(people, shares, strict=False))
     return replace(found, people=priced, total=total, unused=shares[-1])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from billing.money import minor_places
 from billing.people import cluster_use_costs, shared
 from billing.services import rate_set
-from gpuaas.catalog.models import Flavor
+from gpuaas.catalog.models import Flavor, GpuPool
 from gpuaas.clusters.models import Cluster, ClusterLogin, ClusterUse
 from gpuaas.core.errors import NotFound
 from gpuaas.metering.models import Meter
@@ -68,6 +68,15 @@ def test_the_cost_of_a_month_is_shared_by_gpu_time(cluster: Cluster, as_bob: Act
         "0.00",
         "0.00",
     )
+
+
+@pytest.mark.django_db
+def test_slices_are_shared_as_devices(cluster: Cluster, h100: Flavor, as_bob: Actor) -> None:
+    """People's jobs count slices as GPUs; what the cluster held is counted in the same way."""
+    GpuPool.objects.filter(pk=h100.pool_id).update(card_share=Decimal("0.142857142857"))
+    found = cluster_use_costs(actor=as_bob, cluster=cluster, month=OCTOBER, now=NOW)
+    assert [(one.username, str(one.amount)) for one in found.people] == [("alice", "16.67"), ("bob", "2.50")]
+    assert (str(found.total), str(found.unused)) == ("50.00", "30.83")
 
 
 @pytest.mark.django_db
