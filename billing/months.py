@@ -36,6 +36,14 @@ def month_parse(text: str) -> date:
     return date(year, int(match[2]), 1)
 
 
+def year_require(at: datetime, *, field: str) -> None:
+    """Raises Invalid on `field` for a time that cannot be shown in every zone."""
+    if at.year > LAST_YEAR:
+        raise Invalid.field(field, f"choose a time no later than {LAST_YEAR}")
+    if at.year < FIRST_YEAR:
+        raise Invalid.field(field, f"choose a time no earlier than {FIRST_YEAR}")
+
+
 def month_of(at: datetime) -> date:
     """The month in which an instant lies, by the billing time zone."""
     return at.astimezone(billing_zone()).date().replace(day=1)

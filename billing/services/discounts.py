@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from billing.models import Discount
 from billing.money import decimal_read
+from billing.months import year_require
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -33,7 +34,7 @@ def discount_give(
     """`percent` off every price of an organization, or off those of one flavor, from now or later.
 
     Raises Invalid on `percent`, on `valid_from` (in the past, or another discount on the same prices is in force
-    then) and on `valid_to` (not after the start).
+    then) and on `valid_to` (not after the start); on both for a time that cannot be shown.
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     basis_points = percent_parse(percent)
@@ -62,6 +63,9 @@ def _span(valid_from: datetime | None, valid_to: datetime | None) -> tuple[datet
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     end = clock.whole_second(valid_to) if valid_to else None
+    year_require(start, field="valid_from")
+    if end is not None:
+        year_require(end, field="valid_to")
     if start < now:
         raise Invalid.field("valid_from", "past usage is already rated; choose a start now or later")
     if end is not None and end <= start:

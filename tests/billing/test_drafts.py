@@ -179,6 +179,32 @@ def test_an_own_card_has_only_what_differs(
     assert {key[0]: str(price.per_hour) for key, price in paid.items()} == {h100.pk: "2.00", l40s.pk: "1.00"}
 
 
+@pytest.mark.parametrize("until", ["9999-12-31 23:59:59", "3000-01-01"])
+def test_no_price_and_no_discount_lasts_until_a_time_that_no_page_can_show(
+    as_olga: Actor, h100: Flavor, organization: Organization, draft: RateDraft, until: str
+) -> None:
+    at, given = utc(until), {"actor": as_olga, "organization": organization, "percent": "5"}
+    for field, refused_by in (
+        ("valid_to", partial(services.discount_give, **given, valid_to=at)),
+        ("valid_from", partial(services.discount_give, **given, valid_from=at)),
+        (
+            "valid_from",
+            partial(
+                services.rate_set, actor=as_olga, flavor=h100, meter="gpu_held", price="2", valid_from=at
+            ),
+        ),
+        ("valid_from", partial(services.rate_draft_publish, actor=as_olga, draft=draft, valid_from=at)),
+    ):
+        with pytest.raises(Invalid, match="no later than 2999") as refused:
+            refused_by()
+        assert set(refused.value.fields) == {field}
+    with pytest.raises(Invalid, match="no earlier than 2000"):
+        services.rate_set(
+            actor=as_olga, flavor=None, meter="vcpu_held", price="2", valid_from=utc("0001-01-01")
+        )
+    services.discount_give(**given, valid_to=utc("2999-12-31 23:59:59"))
+
+
 def test_discounts_never_overlap(as_olga: Actor, h100: Flavor, organization: Organization) -> None:
     given: dict[str, Any] = {"actor": as_olga, "organization": organization}
     first = services.discount_give(
