@@ -9,8 +9,6 @@ from gpuaas.core import clock
 from gpuaas.core.errors import Invalid
 
 MONTH_PATTERN = re.compile(r"\A([0-9]{4})-(0[1-9]|1[0-2])\Z")
-FIRST_YEAR = 2000
-LAST_YEAR = 2999
 billing_zone = clock.billing_zone
 
 
@@ -31,17 +29,9 @@ def month_parse(text: str) -> date:
     """The first day of a month written 2026-11. Raises Invalid on `month`."""
     match = MONTH_PATTERN.match(text)
     year = int(match[1]) if match else 0
-    if match is None or not FIRST_YEAR <= year <= LAST_YEAR:
+    if match is None or not clock.FIRST_YEAR <= year <= clock.LAST_YEAR:
         raise Invalid.field("month", "write a month as YYYY-MM, for example 2026-11")
     return date(year, int(match[2]), 1)
-
-
-def year_require(at: datetime, *, field: str) -> None:
-    """Raises Invalid on `field` for a time that cannot be shown in every zone."""
-    if at.year > LAST_YEAR:
-        raise Invalid.field(field, f"choose a time no later than {LAST_YEAR}")
-    if at.year < FIRST_YEAR:
-        raise Invalid.field(field, f"choose a time no earlier than {FIRST_YEAR}")
 
 
 def month_of(at: datetime) -> date:

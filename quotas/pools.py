@@ -205,6 +205,7 @@ def pool_reservation_end(
         raise Invalid.field("at", "idle time in the past is already charged; choose an end now or later")
     if row.valid_to is not None and row.valid_to < end:
         raise Invalid.field("at", f"it already ends at {row.valid_to:{TO_THE_MINUTE}} UTC, before that")
+    clock.year_require(end, field="at")
     before, gone = _told(row), row.valid_from >= end
     audit_record(
         actor=actor,
@@ -278,6 +279,8 @@ def _end_changed(row: PoolReservation, asked: datetime | None, now: datetime) ->
         )
     if end is not None and end <= row.valid_from:
         raise Invalid.field("valid_to", "a reservation must end after it starts")
+    if end is not None:
+        clock.year_require(end, field="valid_to")
     _require_unreserved(row.pool, row.valid_from, end, but=row)
     return end
 
@@ -335,6 +338,9 @@ def _span(
         )
     if end is not None and end <= start:
         raise Invalid.field("valid_to", "a reservation must end after it starts")
+    clock.year_require(start, field="valid_from")
+    if end is not None:
+        clock.year_require(end, field="valid_to")
     return start, end
 
 

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from billing.models import Rate
 from billing.money import price_of, round_half_up
-from billing.months import LAST_YEAR
 from billing.quotes import WHOLE
 from billing.selectors.balances import billing_require
 from billing.selectors.costs import currency_of
@@ -20,7 +19,7 @@ from gpuaas.metering.models import Meter
 from tenants.actors import Actor
 from tenants.models import Organization
 
-LAST = datetime(LAST_YEAR, 12, 31, tzinfo=UTC)
+LAST = datetime(clock.LAST_YEAR, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

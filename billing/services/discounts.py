@@ -9,7 +9,6 @@ from django.db.models import Q
 
 from billing.models import Discount
 from billing.money import decimal_read
-from billing.months import year_require
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -63,9 +62,9 @@ def _span(valid_from: datetime | None, valid_to: datetime | None) -> tuple[datet
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     end = clock.whole_second(valid_to) if valid_to else None
-    year_require(start, field="valid_from")
+    clock.year_require(start, field="valid_from")
     if end is not None:
-        year_require(end, field="valid_to")
+        clock.year_require(end, field="valid_to")
     if start < now:
         raise Invalid.field("valid_from", "past usage is already rated; choose a start now or later")
     if end is not None and end <= start:

@@ -9,7 +9,6 @@ from django.db import transaction
 
 from billing.models import Rate, RateCard, RateCardVersion, RateDraft, RateDraftLine, RateTier, TierMode
 from billing.money import currency_parse, price_of, price_parse
-from billing.months import year_require
 from billing.selectors.cards import (
     TERMS,
     draft_fingerprint,
@@ -170,7 +169,7 @@ def rate_draft_publish(
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
     newest = card.versions.order_by("-valid_from").first()
-    year_require(start, field="valid_from")
+    clock.year_require(start, field="valid_from")
     if start < now:
         raise Invalid.field("valid_from", "past usage is already rated; choose a start now or later")
     if newest is not None and start <= newest.valid_from:

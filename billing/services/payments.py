@@ -10,7 +10,6 @@ from django.db.models import F
 from billing.booking import Booking, bookings_write
 from billing.models import Grant, Invoice
 from billing.money import amount_of, decimal_read, minor_places
-from billing.months import year_require
 from billing.selectors.balances import credits_left, invoices_open, payable_left
 from billing.services.accounts import account_ensure, account_lock
 from billing.services.settling import accounts_lock, open_pay
@@ -83,7 +82,7 @@ def _grant_require(expires_at: datetime, now: datetime, note: str, gpu_types: Se
         raise Invalid.field(
             "expires_at", "a grant that has expired pays for nothing; choose a time in the future"
         )
-    year_require(expires_at, field="expires_at")
+    clock.year_require(expires_at, field="expires_at")
     if len(note) > 200:
         raise Invalid.field("note", "write at most 200 characters")
     types = list(GpuType.objects.filter(slug__in=gpu_types))

@@ -9,7 +9,7 @@ from django.db.models import Max, Q, QuerySet
 
 from billing.models import MonthClose, Rate, RateCard, RateCardVersion
 from billing.money import currency_parse, price_of, price_parse
-from billing.months import month_next, month_of, month_span, year_require
+from billing.months import month_next, month_of, month_span
 from billing.selectors import rate_card_default
 from billing.states import CloseState
 from billing.wares import storage_slug, unpriced_words
@@ -54,7 +54,7 @@ def rate_set(
     known, micro = meter_require(meter, flavor, resource), price_parse(price)
     now = clock.whole_second(clock.now())
     start = clock.whole_second(valid_from) if valid_from else now
-    year_require(start, field="valid_from")
+    clock.year_require(start, field="valid_from")
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card, ware = rate_card_ensure(currency), {"flavor": flavor, "resource_name": resource}

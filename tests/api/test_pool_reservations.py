@@ -135,3 +135,25 @@ def test_an_end_is_not_backdated_nor_after_the_end(olgas: Caller) -> None:
     rows = olgas.get(f"{POOLS}?site=ber-1&organization=climate").json["results"]
     assert [(row["valid_to"], row["standing"]) for row in rows] == [("2198-12-31T00:00:00Z", "in_force")]
     assert olgas.get(f"{POOLS}?site=ham-1").json["results"] == []
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York"])
+def test_times_that_no_page_can_show_are_refused(olgas: Caller, olga: User, alice: User, zone: str) -> None:
+    """`9999-12-31T23:59:59Z` for an end that never comes has no local time east of Greenwich."""
+    User.objects.update(time_zone=zone)
+    never, last = "9999-12-31T23:59:59Z", "2999-12-31T23:59:59Z"
+    made = olgas.post(POOLS, {**ASKED, "valid_to": last})
+    assert made.status == 201, made.json
+    url = f"{POOLS}/{made.json['id']}"
+    refused = [
+        olgas.post(POOLS, {**ASKED, "valid_to": never}),
+        olgas.patch(url, {"valid_to": never}),
+        olgas.post("/platform/organizations/climate/discounts", {"percent": "5", "valid_to": never}),
+    ]
+    assert [each.error["fields"] for each in refused] == [
+        {"valid_to": ["choose a time no later than 2999"]}
+    ] * 3
+    starts = olgas.post("/platform/rates", {"meter": "vcpu_held", "price": "1", "valid_from": never})
+    assert list(starts.error["fields"]) == ["valid_from"]
+    assert olgas.client.get("/operator/reservations/").status_code == 200
+    assert Caller(alice).client.get("/o/climate/reserved-pools/").status_code == 200

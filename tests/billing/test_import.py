@@ -320,7 +320,7 @@ def test_a_month_that_is_closed_meanwhile_corrects_it_in_the_next(
 
 
 def test_the_bounds_of_time_are_those_of_months() -> None:
-    from billing.months import FIRST_YEAR
+    from gpuaas.core.clock import FIRST_YEAR
 
     assert imports.EARLIEST.year == FIRST_YEAR
     assert timedelta(days=31).total_seconds() * imports.MOST < 2**63
