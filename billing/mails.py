@@ -18,21 +18,28 @@ OLD = timedelta(hours=24)  # what could not be sent for that long is no news any
 
 
 def alert_mails_send() -> int:
-    """Sends each alert once: it is claimed before it is sent, and released if the server refuses."""
+    """Sends each alert once: it is claimed before it is sent, and released if the server refuses. Of addresses that were refused the
+    others wait for the next round, so that they keep no other tenant's waiting."""
     if not settings.MAILS_ENABLED:
         return 0
-    sent = 0
     fresh = BudgetAlert.objects.filter(mailed_at__isnull=True, created_at__gt=clock.now() - OLD)
-    for alert in fresh.select_related("budget__organization", "budget__project").order_by(
+    rows = fresh.select_related("budget__organization", "budget__project").order_by(
         "created_at", "percent", "pk"
-    )[:BATCH]:
+    )
+    sent, refused = 0, set[tuple[str, ...]]()
+    for alert in rows.iterator(chunk_size=BATCH):
+        if sent + len(refused) >= BATCH:
+            break
+        people = mail_readers(alert.budget)
+        if tuple(people) in refused:
+            continue
         if not BudgetAlert.objects.filter(pk=alert.pk, mailed_at__isnull=True).update(mailed_at=clock.now()):
             continue
-        people = mail_readers(alert.budget)
         try:
             sent += _send(alert, people)
         except OSError as error:
             BudgetAlert.objects.filter(pk=alert.pk).update(mailed_at=None)
+            refused.add(tuple(people))
             log.warning("budget_mail_refused", alert=str(alert.pk), error=type(error).__name__)
     return sent
 

@@ -6,10 +6,13 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from smtplib import SMTPRecipientsRefused
 from typing import Any
 
 import pytest
 from django.core import mail
+from django.core.mail import EmailMessage
+from django.core.mail.backends import locmem
 from django.db import connection
 
 from billing.models import Budget, BudgetAlert
@@ -28,6 +31,7 @@ from gpuaas.workspaces.states import WorkspaceState
 from quotas.models import Hold
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
+from tenants.selectors import actor_for
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.factories.quotas import counters_must_match, limits_give
 from tests.workspaces.stage import ready, settle
@@ -214,3 +218,37 @@ def test_a_server_that_refuses_is_asked_again(
     assert not mail.outbox
     task()
     assert len(mail.outbox) == 1
+
+
+@pytest.mark.django_db
+def test_an_address_that_the_server_refuses_keeps_no_other_tenant_waiting(
+    project: Project,
+    other_project: Project,
+    h100: Flavor,
+    alice: User,
+    charlie: User,
+    as_alice: Actor,
+    as_olga: Actor,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spent(project, h100, alice, as_olga)
+    budget(as_alice, project, (10, "notify"), (50, "notify"), (100, "notify"))
+    row = workspace_make(other_project, h100, charlie, name="past")
+    end = clock.whole_second(clock.now()) - timedelta(minutes=10)
+    interval_make(row, h100, end - timedelta(minutes=10), end, quantity=6)
+    send, asked = locmem.EmailBackend.send_messages, list[str]()
+
+    def judge(backend: locmem.EmailBackend, letters: list[EmailMessage]) -> int:
+        asked.extend(letters[0].bcc)
+        if letters[0].bcc == [alice.email]:
+            raise SMTPRecipientsRefused({alice.email: (550, b"no such user")})
+        return send(backend, letters)
+
+    monkeypatch.setattr(locmem.EmailBackend, "send_messages", judge)
+    monkeypatch.setattr("billing.mails.BATCH", 2)
+    task()
+    budget(actor_for(user=charlie), other_project, (100, "notify"))
+    asked.clear()
+    task()
+    assert asked == [alice.email, charlie.email], "the server is asked about an address once a round"
+    assert BudgetAlert.objects.filter(mailed_at=None).count() == 3, "the server may take them later"
