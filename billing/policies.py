@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from math import ceil
@@ -37,6 +37,7 @@ from tenants.roles import Permission
 BOOT = 600  # seconds, where no scaling has shown how long it takes
 HISTORY = timedelta(days=7)
 HISTORY_MAX = timedelta(days=31)
+EARLIEST = datetime.min.replace(tzinfo=UTC)
 LAST = 60  # seconds that the newest sample stands for
 BUCKETS = 168
 HOURS, MONEY = "gpu_hours", "money"
@@ -260,8 +261,8 @@ def policy_dry_run(
         raise Invalid.field("pool", f"the cluster has no pool {pool[:40]!r}")
     settings = terms_check(cluster=cluster, pool=pool, terms=terms)
     last = clock.whole_second(until or clock.now())
-    first = clock.whole_second(since or last - HISTORY)
-    if not first < last <= first + HISTORY_MAX:
+    first = clock.whole_second(since) if since else last - min(HISTORY, last - EARLIEST)
+    if not timedelta() < last - first <= HISTORY_MAX:
         raise Invalid.field(
             "since", f"choose a period of at most {HISTORY_MAX.days} days, from `since` to `until`"
         )

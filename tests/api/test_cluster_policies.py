@@ -136,6 +136,25 @@ def test_a_dry_run_answers_with_cost_waiting_and_a_series(program: Caller, home:
     assert list(none.error["fields"]) == ["since"]
 
 
+@pytest.mark.parametrize(
+    "period",
+    [
+        {"until": "0001-01-01T00:00:00Z"},
+        {"since": "9999-12-30T00:00:00Z", "until": "9999-12-31T23:59:59Z"},
+        {"since": "0001-01-01T00:00:00Z", "until": "9999-12-31T23:59:59Z"},
+        {"since": "9999-12-31T23:59:59Z"},
+    ],
+)
+def test_a_dry_run_at_the_ends_of_time_is_no_crash(
+    program: Caller, home: str, period: dict[str, str]
+) -> None:
+    found = program.post(f"{home}/dry-run", {"pool": "gpu", **TERMS, **period})
+    if period.keys() == {"since", "until"} and period["since"] > "9999":
+        assert (found.status, found.json["recorded_seconds"]) == (200, 0)
+    else:
+        assert (found.status, list(found.error["fields"])) == (400, ["since"])
+
+
 def test_a_viewer_looks_and_tries_and_changes_nothing(alice: Any, project: Project, home: str) -> None:
     blind = Caller(token=token_for(alice, project, scopes=[Permission.WORKSPACE_VIEW.value]))
     assert blind.get(home).status == 200
