@@ -67,7 +67,9 @@ def _found(query: Query, here: OperatorPlace) -> QuerySet[AuditEntry]:
     since, until = day_asked(query["since"]), day_asked(query["until"])
     if since:
         rows = rows.filter(at__gte=_midnight(since, here))
-    return rows.filter(at__lt=_midnight(until + timedelta(days=1), here)) if until else rows
+    if until and until < date.max:  # no day comes after that
+        rows = rows.filter(at__lt=_midnight(until + timedelta(days=1), here))
+    return rows
 
 
 def day_asked(text: str) -> date | None:

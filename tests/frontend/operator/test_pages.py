@@ -261,6 +261,8 @@ def test_the_matrix_sorts_by_name_by_held_and_by_limit(olga_at: Client, olga: Us
         ("q=era5", True),
         ("since=2020-01-01&until=2020-12-31", False),
         ("since=nonsense&until=2999-99-99", True),
+        ("since=0001-01-01&until=9999-12-31", True),
+        ("since=9999-12-31&until=0001-01-01", False),
         ("q=%00", True),
         ("page=999999&actor=alice", True),
     ],
