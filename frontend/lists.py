@@ -21,7 +21,7 @@ from django.db.models import Func, IntegerField, Model, Q, QuerySet, Subquery, T
 from django.http import HttpRequest, HttpResponseBase
 
 from billing.exports import rows_csv
-from frontend.frame import draw_page
+from frontend.frame import draw_page, number_of
 from frontend.rows import Cut, Rows, ordered, reached
 from gpuaas.core.streams import csv_streamed
 
@@ -109,8 +109,8 @@ def some_of(rows: QuerySet[M], most: int | None) -> tuple[list[M], int]:
 
 def page_asked(request: HttpRequest, parameter: str = "page") -> int:
     """The page that the address asks of rows which are read a page at a time; nonsense is the first."""
-    number = request.GET.get(parameter, "")
-    return int(number) if number.isdecimal() and 0 < int(number[:9]) < 10**6 else 1
+    number = number_of(request.GET.get(parameter, ""))
+    return number if number and number < 10**6 else 1
 
 
 def offered(choices: QuerySet[M, T] | Sequence[T]) -> list[T] | None:

@@ -16,6 +16,7 @@ from frontend.lists import (
     Query,
     find,
     narrowed,
+    page_asked,
     paged,
     query_of,
     saying,
@@ -183,6 +184,18 @@ def test_one_of_what_is_known() -> None:
 @pytest.mark.parametrize(("page", "first"), [("2", 10), ("99", 20), ("nonsense", 0), ("", 0)])
 def test_a_page_that_is_not_there_is_the_nearest(page: str, first: int) -> None:
     assert paged(RequestFactory().get(f"/?page={page}"), range(25), 10)[0] == first
+
+
+@pytest.mark.parametrize(
+    ("page", "number"),
+    [
+        *(("2", 2), ("999999", 999_999), ("1000000", 1), ("0", 1), ("-1", 1), ("nonsense", 1), ("", 1)),
+        ("000000001" + "9" * 20, 1),  # beyond what a statement can skip
+        ("000000001" + "9" * 4400, 1),  # and beyond what Python reads
+    ],
+)
+def test_a_page_of_rows_that_are_read_a_page_at_a_time(page: str, number: int) -> None:
+    assert page_asked(RequestFactory().get(f"/?page={page}")) == number
 
 
 @pytest.mark.django_db
