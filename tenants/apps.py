@@ -9,5 +9,7 @@ class TenantsConfig(AppConfig):
         from allauth.account.signals import password_reset
 
         from tenants import services
+        from tenants.services.credentials import credentials_watch
 
+        credentials_watch()
         password_reset.connect(lambda user, **_more: services.password_reset(user), weak=False)
