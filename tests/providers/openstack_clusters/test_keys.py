@@ -139,6 +139,10 @@ def test_the_script_calls_ssh_with_key_certificate_and_the_heads_own_key(script:
     assert not Path(called.split()[1]).exists(), "nothing is left behind"
 
 
+def test_the_private_key_is_in_the_file_once(script: str) -> None:
+    assert script.count("BEGIN OPENSSH PRIVATE KEY") == 1
+
+
 def test_a_person_with_a_login_enters_as_that_and_nobody_else(tmp_path: Path) -> None:
     made, member = spec(ClusterKind.SLURM), replace(ALICE, login="alice-2")
     text = Keys(made.boots).ssh_script(made.ref, "203.0.113.7", member, NOW, NOW + timedelta(hours=1))

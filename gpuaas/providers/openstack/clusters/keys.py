@@ -163,7 +163,6 @@ here=$(mktemp -d) || exit 1
 trap 'rm -rf "$here"' EXIT
 cat > "$here/key" <<'EOF'
 {key}
-{key}
 EOF
 cat > "$here/key-cert.pub" <<'EOF'
 {certificate}
