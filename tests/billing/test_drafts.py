@@ -183,7 +183,8 @@ def test_an_own_card_has_only_what_differs(
 def test_no_price_and_no_discount_lasts_until_a_time_that_no_page_can_show(
     as_olga: Actor, h100: Flavor, organization: Organization, draft: RateDraft, until: str
 ) -> None:
-    at, given = utc(until), {"actor": as_olga, "organization": organization, "percent": "5"}
+    at = utc(until)
+    given: dict[str, Any] = {"actor": as_olga, "organization": organization, "percent": "5"}
     for field, refused_by in (
         ("valid_to", partial(services.discount_give, **given, valid_to=at)),
         ("valid_from", partial(services.discount_give, **given, valid_from=at)),
