@@ -53,8 +53,7 @@ def rate_set(
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     known, micro = meter_require(meter, flavor, resource), price_parse(price)
     now = clock.whole_second(clock.now())
-    start = clock.whole_second(valid_from) if valid_from else now
-    clock.year_require(start, field="valid_from")
+    start = clock.year_require(clock.whole_second(valid_from) if valid_from else now, field="valid_from")
     price_class = flavor.price_class if flavor else PriceClass.ON_DEMAND.value
     with transaction.atomic():
         card, ware = rate_card_ensure(currency), {"flavor": flavor, "resource_name": resource}

@@ -31,9 +31,10 @@ def whole_second(value: datetime) -> datetime:
     return value.astimezone(UTC).replace(microsecond=0)
 
 
-def year_require(at: datetime, *, field: str) -> None:
-    """Raises Invalid on `field` for a time that no page could show in the zone of each reader."""
+def year_require(at: datetime, *, field: str) -> datetime:
+    """The time itself. Raises Invalid on `field` for one that no page could show in the zone of each reader."""
     if at.year > LAST_YEAR:
         raise Invalid.field(field, f"choose a time no later than {LAST_YEAR}")
     if at.year < FIRST_YEAR:
         raise Invalid.field(field, f"choose a time no earlier than {FIRST_YEAR}")
+    return at

@@ -7,8 +7,7 @@ import pytest
 
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.catalog.services import site_probe
-from gpuaas.core import claims, clock
-from gpuaas.core.claims import ClaimLost
+from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound, QuotaRefused
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.services import usage_apply
@@ -18,7 +17,6 @@ from gpuaas.providers.sandbox.models import SandboxMember, SandboxNamespace, San
 from gpuaas.providers.sandbox.pods import foreign_namespace, pod_create, pod_delete
 from gpuaas.workspaces.models import Adoption, AdoptionScan, Workspace
 from gpuaas.workspaces.reconcile import adoption
-from gpuaas.workspaces.reconcile.job import job_load
 from gpuaas.workspaces.selectors import adoptables_of, adoption_scan_get_for
 from gpuaas.workspaces.services import (
     adoption_confirm,
@@ -267,25 +265,6 @@ def test_a_killed_worker_changes_nothing(
     workspace = settle(workspace)
     assert workspace.state == "ready"
     assert Adoption.objects.get().state == "done"
-
-
-def test_a_worker_that_wakes_too_late_deletes_nothing(
-    as_olga: Actor, project: Project, site: Site, old_lab: SandboxPod
-) -> None:
-    """It stood still while it compared the plan, and another one has taken the namespace over meanwhile, which its answer differs
-    by."""
-    workspace = adoption_confirm(actor=as_olga, adoption=planned(as_olga, project, site))
-    claimed = claims.claim(Workspace, workspace.pk, now=clock.now(), seconds=30)
-    assert claimed is not None
-    late = job_load(claimed)
-    Workspace.objects.filter(pk=workspace.pk).update(claim_until=clock.now())
-    assert settle(workspace).state == "ready"
-    with pytest.raises(ClaimLost):
-        adoption.refused(late, Conflict(adoption.CHANGED))
-    row = settle(workspace)
-    assert (row.state, Adoption.objects.get().state) == ("ready", "done")
-    assert SandboxPod.objects.get(pk=old_lab.pk).finished_at is None
-    counters_must_match()
 
 
 def test_a_deletion_before_the_takeover_leaves_it_alone(
