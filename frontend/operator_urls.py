@@ -182,6 +182,11 @@ urlpatterns: list[URLPattern] = [
     path("people/<uuid:user>/", person.show, name="operator_person"),
     path("people/<uuid:user>/sign-out/", person.sign_out, name="operator_person_sign_out"),
     path("people/<uuid:user>/links/<int:link>/remove/", person.unlink, name="operator_person_unlink"),
+    path(
+        "people/<uuid:user>/second-factor/remove/",
+        person.second_factor_off,
+        name="operator_person_second_factor_off",
+    ),
     path("people/<uuid:user>/role/", tenants.person_role, name="operator_person_role"),
     path("people/<uuid:user>/switch/", tenants.person_switch, name="operator_person_switch"),
     path("people/waits/<uuid:tries>/lift/", tenants.tries_end, name="operator_tries_lift"),

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Literal
 
+from allauth.mfa.models import Authenticator
 from allauth.socialaccount.models import SocialAccount
 from allauth.usersessions.models import UserSession
 from django.contrib.auth import HASH_SESSION_KEY
@@ -197,6 +198,13 @@ def links_of(*, actor: Actor, user: User) -> QuerySet[SocialAccount]:
     """Identities at the provider by which the person signs in."""
     person_require(actor=actor, user=user)
     return SocialAccount.objects.filter(user=user).order_by("pk")
+
+
+def second_factor_of(*, actor: Actor, user: User) -> Authenticator | None:
+    """By which the person confirms a sign-in; recovery codes alone are none."""
+    person_require(actor=actor, user=user)
+    rows = Authenticator.objects.filter(user=user).exclude(type=Authenticator.Type.RECOVERY_CODES)
+    return rows.order_by("pk").first()
 
 
 def sessions_of(*, actor: Actor, user: User, now: datetime) -> list[UserSession]:

@@ -10,7 +10,6 @@ import time
 from typing import Any
 
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
-from django.db import DatabaseError, InterfaceError
 
 from gpuaas.core.events import Event
 from gpuaas.live.audience import groups_now
@@ -98,8 +97,9 @@ class LiveConsumer(AsyncJsonWebsocketConsumer):
                 try:
                     if not await self.recheck():
                         return
-                except (DatabaseError, InterfaceError):
-                    # nobody would look any more whether the session holds; the page connects anew, as often as it takes
+                except Exception:  # noqa: BLE001
+                    # the database or Redis is away, and nobody would look any more whether the session holds; the page connects
+                    # anew, as often as it takes
                     await self.close(AGAIN)
                     return
             await self.send_json({"type": "heartbeat"})

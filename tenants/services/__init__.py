@@ -1,5 +1,6 @@
 """Writes of the tenants room. Each service checks the actor's permission and writes the audit log."""
 
+from tenants.services.credentials import second_factor_remove
 from tenants.services.entering import link_remove, user_enter
 from tenants.services.members import (
     organization_member_remove,
@@ -42,6 +43,7 @@ __all__ = [
     "project_member_remove",
     "project_member_set",
     "project_update",
+    "second_factor_remove",
     "session_changed",
     "sessions_end",
     "signed_in",

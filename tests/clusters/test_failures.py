@@ -14,9 +14,10 @@ from gpuaas.clusters.services import (
     cluster_upgrade,
 )
 from gpuaas.core.clock import now
-from gpuaas.core.errors import Conflict
+from gpuaas.core.errors import Conflict, OnHold
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.providers.sandbox.fleet import node_set
+from quotas.holds import HoldScope, hold_lift, hold_set
 from quotas.models import SiteCapacity
 from tenants.actors import Actor
 from tenants.models import Project
@@ -49,6 +50,20 @@ def test_a_failed_creation_says_why_and_goes_on_from_there(
     assert cluster.trouble == {}
     assert set(at_site(site)) == in_ledger(cluster)
     counters_must_match()
+
+
+def test_a_hold_refuses_to_begin_again(
+    as_alice: Actor, project: Project, template: ClusterTemplate, site: Site
+) -> None:
+    limits_give(project)
+    failure_plan(site.pk, verb="cluster:create:pool:gpu", error="permanent", times=3)
+    cluster = settle(order(as_alice, project))
+    scope = HoldScope(project.organization_id, project.pk)
+    hold_set(source="budget:autumn", scope=scope, reason="The budget autumn is spent.")
+    with pytest.raises(OnHold):
+        cluster_retry(actor=as_alice, cluster=cluster)
+    hold_lift(source="budget:autumn")
+    assert settle(cluster_retry(actor=as_alice, cluster=cluster)).state == "ready"
 
 
 def test_no_host_is_told_with_what_the_site_said_and_scaled_back(

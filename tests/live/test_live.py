@@ -191,6 +191,33 @@ def test_a_page_connects_anew_when_nobody_could_look_whether_its_session_holds(
     run(scenario)
 
 
+def test_nor_does_it_stay_where_it_could_not_be_taken_out_of_its_groups(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis is away in the moment in which the session is over."""
+    monkeypatch.setattr(consumers, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(consumers, "RECHECK_SECONDS", 0.0)
+
+    async def refuse(self: InMemoryChannelLayer, group: str, channel: str) -> None:
+        del self, group, channel
+        raise ConnectionError
+
+    async def scenario() -> None:
+        from django.contrib.sessions.models import Session
+
+        page = await connect(alice)
+        assert await page.hears() == {"type": "heartbeat"}
+        with monkeypatch.context() as away:
+            away.setattr(InMemoryChannelLayer, "group_discard", refuse)
+            await sync_to_async(Session.objects.all().delete)()
+            message = await page.hears()
+            while "closed" not in message:
+                message = await page.hears()
+        assert message == {"closed": consumers.AGAIN}
+
+    run(scenario)
+
+
 async def left_by_its_browser(scope: Any, receive: Any, send: Any) -> None:
     """The portal behind a server whose browser leaves once it is connected, before the server can deliver that."""
 

@@ -5,12 +5,15 @@ import time
 from typing import Any
 
 import pytest
-from allauth.mfa.totp.internal.auth import format_hotp_value, hotp_value
+from allauth.mfa.models import Authenticator
+from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
+from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_totp_secret, hotp_value
 from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
 from tenants.models import AuditEntry, User
+from tests.factories.tenants import UserFactory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 PASSWORD, OTHER = "correct horse battery", "another horse of another stable"
@@ -57,3 +60,38 @@ def test_a_second_factor_that_comes_or_goes_is_too(alice: User) -> None:
     assert ("user.second_factor_renew", "alice", {"kind": "recovery_codes"}) in told()
     assert ("user.second_factor_remove", "alice", {"kind": "totp"}) in told()
     assert secret not in str(AuditEntry.objects.values())
+
+
+def test_an_operator_takes_a_lost_second_factor_off(alice: User, olga: User) -> None:
+    auditor = UserFactory.create(username="ada", platform_role="auditor")
+    for person in (alice, olga):
+        TOTP.activate(person, generate_totp_secret())
+        RecoveryCodes.activate(person)
+    remove = reverse("frontend:operator_person_second_factor_off", args=[alice.pk])
+    page = reverse("frontend:operator_person", args=[alice.pk])
+    outsider, reader, operator = Client(), Client(), Client()
+    for browser, person in ((outsider, alice), (reader, auditor), (operator, olga)):
+        browser.force_login(person)
+    assert outsider.post(remove).status_code == 404
+    assert reader.post(remove).status_code == 403
+    assert "Remove second factor" not in reader.get(page).content.decode()
+    assert Authenticator.objects.filter(user=alice).count() == 2
+    assert "Remove second factor" in operator.get(page).content.decode()
+    for _ in range(2):  # pressed twice
+        said = operator.post(remove, follow=True).content.decode()
+        assert "alice signs in without a second factor now." in said
+    assert not Authenticator.objects.filter(user=alice).exists()
+    entry = AuditEntry.objects.get(action="user.second_factor_remove")
+    assert (entry.actor, entry.before) == ("olga", {"kinds": ["recovery_codes", "totp"]})
+    assert "Second factor" not in operator.get(page).content.decode()
+    signed_in()
+
+
+def test_not_even_an_operator_takes_their_own_off_like_that(olga: User) -> None:
+    """Who finds a browser in which somebody is signed in does not know the password, which the page of the account asks for."""
+    TOTP.activate(olga, generate_totp_secret())
+    operator = Client()
+    operator.force_login(olga)
+    remove = reverse("frontend:operator_person_second_factor_off", args=[olga.pk])
+    assert "on the page of your account" in operator.post(remove, follow=True).content.decode()
+    assert Authenticator.objects.filter(user=olga).count() == 1

@@ -238,6 +238,24 @@ def test_a_new_password_by_mail_ends_the_wait(alice: User) -> None:
     assert is_in(tried("alice", new, at=HOME))
 
 
+def test_a_mailbox_gives_no_more_guesses_at_the_second_factor(alice: User) -> None:
+    """Each new password by mail would be five more codes, without end."""
+    TOTP.activate(alice, generate_totp_secret())
+    client, codes = Client(REMOTE_ADDR=STRANGE), []
+    for number in range(7):
+        new = f"{number} more horses of another stable"
+        client.post(reverse("account_reset_password"), {"email": "alice@example.org"})
+        link = re.findall(r"http://\S+(/accounts/password/reset/key/\S+)", str(mail.outbox[-1].body))[0]
+        client.post(client.get(link)["Location"], {"password1": new, "password2": new})
+        if tried("alice", new, at=STRANGE).status_code == 429:
+            codes.append(429)
+            continue
+        guess = Client(REMOTE_ADDR=STRANGE)
+        guess.post(DOOR, {"login": "alice", "password": new})
+        codes.append(guess.post(reverse("mfa_authenticate"), {"code": f"00000{number}"}).status_code)
+    assert codes == [200] * 5 + [429] * 2
+
+
 def test_an_operator_sees_who_waits_and_ends_it(alice: User, olga: User) -> None:
     operator = Client(REMOTE_ADDR=HOME)
     operator.force_login(olga)

@@ -256,6 +256,42 @@ def test_a_failed_resumption_may_sleep_again(as_alice: Actor, project: Project, 
     counters_must_match()
 
 
+def test_one_that_is_woken_before_it_sleeps_and_fails_is_charged_for_no_gpus(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = ready(as_alice, project, site)
+    workspace_suspend(actor=as_alice, workspace=workspace)
+    failure_plan(site.pk, verb="resume:limits", error="permanent", times=3)
+    workspace_resume(actor=as_alice, workspace=workspace)
+    row = settle(workspace)
+    assert (row.state, open_meters(row)) == ("failed", {"storage_held"})
+    row = run_now(row)
+    assert SandboxNamespace.objects.get(owner=row.pk).suspended
+    assert settle(workspace_retry(actor=as_alice, workspace=row)).state == "ready"
+    assert "gpu_held" in open_meters(row)
+    counters_must_match()
+
+
+def test_a_hold_refuses_the_retry_of_what_it_would_refuse(
+    as_alice: Actor, project: Project, site: Site
+) -> None:
+    workspace = asleep(as_alice, project, site)
+    failure_plan(site.pk, verb="resume:limits", error="permanent", times=3)
+    workspace_resume(actor=as_alice, workspace=workspace)
+    row = settle(workspace)
+    scope = HoldScope(project.organization_id, project.pk)
+    hold_set(source="budget:autumn", scope=scope, reason="The budget autumn is spent.")
+    with pytest.raises(OnHold):
+        workspace_retry(actor=as_alice, workspace=row)
+    hold_lift(source="budget:autumn")
+    assert settle(workspace_retry(actor=as_alice, workspace=row)).state == "ready"
+    failure_plan(site.pk, verb="resize:quota", error="permanent", times=3)
+    workspace_resize(actor=as_alice, workspace=workspace, items=[("h100.1", 1)])
+    row = settle(workspace)
+    hold_set(source="budget:autumn", scope=scope, reason="The budget autumn is spent.")
+    assert settle(workspace_retry(actor=as_alice, workspace=row)).state == "ready"
+
+
 def test_a_failed_resize_is_dropped_by_sleep(as_alice: Actor, project: Project, site: Site) -> None:
     workspace = ready(as_alice, project, site)
     failure_plan(site.pk, verb="resize:quota", error="permanent", times=3)

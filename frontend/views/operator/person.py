@@ -16,8 +16,8 @@ from frontend.views.operator.tenants import person_action, person_page
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.rows import first_of
 from tenants.models import User
-from tenants.selectors import links_of, sessions_of
-from tenants.services import link_remove, sessions_end, user_update
+from tenants.selectors import links_of, second_factor_of, sessions_of
+from tenants.services import link_remove, second_factor_remove, sessions_end, user_update
 
 NAMES = ("username", "email", "first_name", "last_name")
 
@@ -39,6 +39,7 @@ def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponseBa
         "form": form,
         "sessions": sessions,
         "links": links_shown(links_of(**asked)),
+        "second_factor": second_factor_of(**asked),
         "crumbs": crumbs("Tenants", ("People", "operator_people"), (before["username"], "")),
     }
     return list_page(request, "operator/person.html", sessions, context)
@@ -59,5 +60,14 @@ def unlink(request: HttpRequest, here: OperatorPlace, row: User, link: int) -> H
     with refusals_shown(request, Conflict):
         link_remove(actor=here.actor, link=found, but={str(request.session.session_key)})
         text = f"This identity no longer enters the account of {row.username}."
+        return done(request, text, "frontend:operator_person", row.pk)
+    return redirect("frontend:operator_person", row.pk)
+
+
+@person_action
+def second_factor_off(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponse:
+    with refusals_shown(request, Conflict):
+        second_factor_remove(actor=here.actor, user=row)
+        text = f"{row.username} signs in without a second factor now."
         return done(request, text, "frontend:operator_person", row.pk)
     return redirect("frontend:operator_person", row.pk)

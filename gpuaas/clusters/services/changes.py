@@ -19,12 +19,13 @@ from gpuaas.clusters.services.rows import (
     operation_repeat,
 )
 from gpuaas.clusters.spec import Takes, pools_of, queue_of, takes_of
-from gpuaas.clusters.states import ClusterState
+from gpuaas.clusters.states import ClusterState, change_of
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import lease_extend
 from gpuaas.providers.base import Change
+from quotas.holds import holds_refuse
 from quotas.selectors import Preview, admission_preview
 from quotas.services import reservation_grow
 from tenants.actors import Actor
@@ -200,9 +201,12 @@ def cluster_upgrade(
 
 @transaction.atomic
 def cluster_retry(*, actor: Actor, cluster: Cluster, expected_version: int | None = None) -> Cluster:
-    """Retries from the step that failed; what was reserved is still held."""
+    """Retries from the step that failed; what was reserved is still held. Raises OnHold where it would begin or wake what a hold
+    refuses."""
     row = CLUSTER.asked(actor, cluster, Verb.RETRY, expected_version)
     failed = last_operation(row)
+    if change_of(failed.kind) in {Change.CREATE, Change.RESUME}:
+        holds_refuse(project=row.project, holder_id=row.pk)
     before = {"trouble": row.trouble}
     operation_repeat(row, actor, failed)
     CLUSTER.audit(row, actor, "retry", before=before)

@@ -209,13 +209,8 @@ class OpenStackMachines(base.MachineCapability):
             body["user_data"] = data
         if order.volume_gib:
             body["block_device_mapping_v2"] = self._disks(order)
-        key = f"gpuaas-{short(order.id)}"
-        if order.public_key:
-            _key_pair(own, key, order.public_key)
-            body["key_name"] = key
-        with _quota_in_words():
+        with _key_lent(own, order, body), _quota_in_words():
             own.post("compute", "/servers", {"server": body})
-        own.delete("compute", f"/os-keypairs/{key}")  # the machine has its own copy of the key
 
     def _nets(self, project: Object) -> Object:
         """The workspace's own network and security group, unless the tenant deleted them."""
@@ -239,6 +234,21 @@ class OpenStackMachines(base.MachineCapability):
             "boot_index": -1,
         }
         return [{**disk, "delete_on_termination": True} for disk in (root, extra)]
+
+
+@contextmanager
+def _key_lent(own: Cloud, order: base.MachineOrder, body: Object) -> Iterator[None]:
+    """The portal's account has the key while the machine is made, which has its own copy; and no longer where that is refused: an
+    account has 100 keys in all (https://docs.openstack.org/nova/latest/admin/quotas.html)."""
+    if not order.public_key:
+        yield
+        return
+    body["key_name"] = f"gpuaas-{short(order.id)}"
+    _key_pair(own, body["key_name"], order.public_key)
+    try:
+        yield
+    finally:
+        own.delete("compute", f"/os-keypairs/{body['key_name']}")
 
 
 def _user(image: Object) -> str:

@@ -69,14 +69,18 @@ def _both_held(row: Workspace) -> None:
 
 
 def give_up(job: Job, step: StepRow, message: str) -> None:
-    """A failed resize is checked again at once: the previously confirmed state is maintained, and held."""
+    """A failed resize is checked again at once: the previously confirmed state is maintained, and held. So is the sleep of what
+    could not be resumed: its GPUs are still reserved, and not charged."""
     moment = clock.now()
     due_at = moment if job.row.ready_at else None
     with transaction.atomic():
         RECORD.give_up(job, step, message, due_at=due_at, failure=message[:500], ensured_digest="")
-        if job.row.state == WorkspaceState.RESIZING:
-            items = [(item.flavor, item.confirmed) for item in job.row.flavors.select_related("flavor")]
-            holdings_set(workspace=job.row, items=items, storage=storage_confirmed(job.row), at=moment)
+        row, storage = job.row, storage_confirmed(job.row)
+        if row.state == WorkspaceState.RESIZING:
+            items = [(item.flavor, item.confirmed) for item in row.flavors.select_related("flavor")]
+            holdings_set(workspace=row, items=items, storage=storage, at=moment)
+        elif row.state == WorkspaceState.RESUMING:
+            holdings_set(workspace=row, items=(), storage=storage, at=moment)
 
 
 def finish_ready(job: Job) -> None:

@@ -6,12 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.lifecycle.lease import lease_extend
 from gpuaas.providers.base import Change
 from gpuaas.workspaces.amounts import StorageItem, amounts_of, storage_items, storage_sum, words_of
+from gpuaas.workspaces.holdings import storage_confirmed, storage_wanted
 from gpuaas.workspaces.models import Workspace, WorkspaceFlavor, WorkspaceStorage
 from gpuaas.workspaces.selectors import resize_waits
 from gpuaas.workspaces.services.rows import (
@@ -29,6 +31,7 @@ from gpuaas.workspaces.services.validation import (
     storage_validate,
 )
 from gpuaas.workspaces.states import WorkspaceState
+from quotas.holds import holds_refuse
 from quotas.services import reservation_grow
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -122,8 +125,11 @@ def _counts_write(row: Workspace, wanted: list[FlavorItem]) -> None:
 
 @transaction.atomic
 def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int | None = None) -> Workspace:
-    """Retries a failed creation, resize or resumption; what was reserved is still held."""
+    """Retries a failed creation, resize or resumption; what was reserved is still held. Raises OnHold where it would bring back or
+    add what a hold refuses."""
     row = WORKSPACE.asked(actor, workspace, Verb.RETRY, expected_version)
+    if _adds(row):
+        holds_refuse(project=row.project, holder_id=row.pk)
     before = {"failure": row.failure}
     items = [(item.flavor, item.count) for item in row.flavors.select_related("flavor") if item.count]
     words = words_of(items, storage_gib=row.storage_gib, storage=storage_items(row))
@@ -138,6 +144,15 @@ def workspace_retry(*, actor: Actor, workspace: Workspace, expected_version: int
     WORKSPACE.audit(row, actor, "retry", before=before)
     workspace_wake(row)
     return row
+
+
+def _adds(failed: Workspace) -> bool:
+    """Whether it would have more than the site has confirmed."""
+    if _tried(failed) is not Change.RESIZE:
+        return True
+    wanted, had = storage_wanted(failed), storage_confirmed(failed)
+    more = any(gib > had.get(key, 0) for key, gib in wanted.items())
+    return more or failed.flavors.filter(count__gt=F("confirmed")).exists()
 
 
 def _tried(failed: Workspace) -> Change:

@@ -34,7 +34,8 @@ def workspace_suspend(
     """Stops everything that runs and releases its GPUs; storage, objects and access stay. Repeating it changes
     nothing.
 
-    Pods without an owner do not come back. A failed resize is dropped, and one under way by the portal: it resumes with what it had before.
+    Pods without an owner do not come back. A failed resize is dropped, and one under way by the portal: it resumes with the GPUs that
+    it had before. Shared storage that the site has given already stays.
     """
     first = partial(_put_down, actor=actor, reason=reason)
     return WORKSPACE.take_down(actor, workspace, Verb.SUSPEND, expected_version, reason, first)

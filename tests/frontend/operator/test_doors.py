@@ -78,6 +78,7 @@ ACTIONS = frozenset(
         "operator_member_set",
         "operator_member_remove",
         "operator_person_role",
+        "operator_person_second_factor_off",
         "operator_person_sign_out",
         "operator_person_unlink",
         "operator_person_switch",

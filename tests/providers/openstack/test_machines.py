@@ -6,7 +6,8 @@ import signal
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -20,7 +21,7 @@ from gpuaas.providers.base import (
     ObservedMachine,
     WorkspaceSpec,
 )
-from gpuaas.providers.openstack import client, names, people, projects
+from gpuaas.providers.openstack import client, inside, names, people, projects
 from gpuaas.providers.openstack.driver import OpenStackDriver
 from tests.lab.fixtures import until
 from tests.providers.openstack.conftest import ALICE, provision, ref, spec_of, take_away
@@ -189,6 +190,18 @@ def test_what_cannot_be_is_refused_in_words(driver: OpenStackDriver, ready: Work
     with pytest.raises(NotFound):
         driver.act(ref(ready), str(uuid.uuid4()), V.STOP, action=uuid.uuid4())
     assert driver.machines(ref(ready)) == ()
+
+
+def test_a_refused_order_leaves_no_key(driver: OpenStackDriver, ready: WorkspaceSpec) -> None:
+    """The portal's account has only so many, for all orders of a workspace."""
+    order = replace(order_of(driver, ready, public_key=LINE), image=str(uuid.uuid4()))
+    with pytest.raises(GpuaasError):
+        driver.launch(ref(ready), order)
+    cloud = client.Cloud(driver.connection.credentials)
+    project = projects.own_project(cloud, ready.external_name, ready.id)
+    assert project is not None
+    with closing(cloud), closing(inside.enter(cloud, project)) as own:
+        assert own.get("compute", "/os-keypairs")["keypairs"] == []
 
 
 def test_a_machine_of_another_project_is_not_there(driver: OpenStackDriver, ready: WorkspaceSpec) -> None:
