@@ -50,11 +50,11 @@ def apply(cloud: Cloud, project_id: str, *, external: str, shape: Shape = WORKSP
 
 
 def outside(cloud: Cloud, external: str) -> str:
-    """The id of the external network."""
-    found = cloud.items("network", "/networks", "networks", name=external)
+    """The id of the external network: only the cloud's administrators can make one, and tenants may call their own networks the same."""
+    found = cloud.items("network", "/networks", "networks", name=external, **{"router:external": "true"})
     if not found:
         raise Permanent(
-            f"the site has no network {external!r}: an operator must set the option external_network"
+            f"the site has no external network {external!r}: an operator must set the option external_network"
         )
     return str(found[0]["id"])
 

@@ -325,14 +325,23 @@ class Nodes:
         self.cloud.post("compute", f"/servers/{server['id']}/metadata", {"metadata": words})
 
     def _image(self) -> str:
+        """The newest; a tenant's own of this name is none, though the site's account sees it."""
         name = str(self.spec.settings.get("image") or "")
-        rows = self.cloud.items("image", "/images", "images", name=name, status="active")
+        found = self.cloud.items("image", "/images", "images", name=name, status="active")
+        rows = [row for row in found if self._is_offered(row)]
         if not rows:
             raise Permanent(
-                f"the site has no image {name!r}, which the template's settings name",
-                detail={"next": "An operator must upload it, or set another image in the template."},
+                f"the site has no public image {name!r}, which the template's settings name",
+                detail={
+                    "next": "An operator must upload and publish it, or set another image in the template."
+                },
             )
         return str(max(rows, key=lambda row: (row.get("created_at") or "", row["id"]))["id"])
+
+    def _is_offered(self, image: Object) -> bool:
+        """By the cloud's administrators, or by the project of the site's account."""
+        is_own = image["owner"] == self.cloud.own_project_id
+        return image["visibility"] == "public" or (image["visibility"] == "community" and is_own)
 
     def _flavor(self, flavor: base.FlavorAmount) -> str:
         name = names.FLAVOR.format(slug=flavor.slug)
