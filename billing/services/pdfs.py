@@ -15,12 +15,14 @@ BATCH = 20
 
 def pdfs_make() -> int:
     """Creates missing files, the oldest first, a batch at a time; returns how many. A failure is logged and does not
-    affect the others."""
+    affect the others: those behind it are made in the same round."""
     if pdf_trouble():
         log.warning("pdf_not_available", reason=pdf_trouble())
         return 0
     done = 0
-    for invoice in pdfs_missing().select_related("organization")[:BATCH]:
+    for invoice in pdfs_missing().select_related("organization")[: BATCH * 10]:
+        if done == BATCH:
+            break
         try:
             pdf_make(invoice=invoice)
             done += 1

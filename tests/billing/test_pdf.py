@@ -4,14 +4,15 @@ import csv
 import io
 import sys
 from datetime import date
+from typing import Any
 
 import pytest
 
 from billing import pdf
 from billing.exports import rows_csv
 from billing.models import BillingAccount, Invoice, InvoiceDocument
-from billing.selectors.documents import invoice_rows, invoice_verify
-from billing.services import cost_center_set, rate_set
+from billing.selectors.documents import invoice_rows, invoice_verify, pdf_of
+from billing.services import cost_center_set, pdfs, rate_set
 from billing.services.notes import note_issue
 from billing.services.pdfs import pdf_ready, pdfs_make
 from billing.states import InvoiceKind
@@ -91,6 +92,29 @@ def test_a_worker_makes_it_once_and_until_then_the_portal_says_so(invoice: Invoi
         pdf_ready(invoice=invoice)
     assert (pdfs_make(), pdfs_make()) == (1, 0)
     assert pdf_ready(invoice=invoice) == bytes(InvoiceDocument.objects.get().pdf)
+
+
+def test_one_that_fails_keeps_no_later_one_waiting(
+    invoice: Invoice, as_olga: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_a_note: dict[str, Any] = {
+        "kind": InvoiceKind.CREDIT_NOTE,
+        "amounts": {1: "1"},
+        "reason": "ber-1 was down",
+    }
+    note = note_issue(actor=as_olga, invoice=invoice, **of_a_note)
+    whole = pdf.invoice_pdf
+
+    def fails(*, invoice: Invoice) -> bytes:
+        if invoice.pk != note.pk:
+            raise ValueError
+        return whole(invoice=invoice)
+
+    monkeypatch.setattr(pdfs, "BATCH", 1)
+    monkeypatch.setattr(pdfs, "invoice_pdf", fails)
+    assert pdfs_make() == 1
+    assert pdf_of(invoice=note)
+    assert pdf_of(invoice=invoice) is None
 
 
 def test_a_machine_without_pango_says_what_to_install(
