@@ -1,6 +1,7 @@
 """What machines of one cluster at several sites reach each other by, as Nova and Neutron have it."""
 
 import base64
+import gzip
 import hashlib
 from typing import Any
 
@@ -16,7 +17,7 @@ API = ("tcp", 6443, 6443, "0.0.0.0/0")
 
 def files_of(server: Object) -> dict[str, str]:
     """What cloud-init would write on the machine, by path."""
-    text = base64.b64decode(server["OS-EXT-SRV-ATTR:user_data"]).decode()
+    text = gzip.decompress(base64.b64decode(server["OS-EXT-SRV-ATTR:user_data"])).decode()
     assert text.startswith("#cloud-config\n")
     return {row["path"]: row["content"] for row in yaml.safe_load(text)["write_files"]}
 
