@@ -341,7 +341,7 @@ class Nodes:
     def _is_offered(self, image: Object) -> bool:
         """By the cloud's administrators, or by the project of the site's account."""
         is_own = image["owner"] == self.cloud.own_project_id
-        return image["visibility"] == "public" or (image["visibility"] == "community" and is_own)
+        return image["visibility"] in ({"public", "community"} if is_own else {"public"})
 
     def _flavor(self, flavor: base.FlavorAmount) -> str:
         name = names.FLAVOR.format(slug=flavor.slug)
