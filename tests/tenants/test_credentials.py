@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import pytest
+import time_machine
 from allauth.mfa.models import Authenticator
 from allauth.mfa.recovery_codes.internal.auth import RecoveryCodes
 from allauth.mfa.totp.internal.auth import TOTP, format_hotp_value, generate_totp_secret, hotp_value
@@ -12,6 +13,7 @@ from django.core import mail
 from django.test import Client
 from django.urls import reverse
 
+from gpuaas.core import clock
 from tenants.models import AuditEntry, User
 from tests.factories.tenants import UserFactory
 
@@ -48,14 +50,15 @@ def test_a_password_that_was_reset_by_mail_is_too(alice: User, client: Client) -
 
 
 def test_a_second_factor_that_comes_or_goes_is_too(alice: User) -> None:
-    browser = signed_in()
-    browser.post(reverse("account_reauthenticate"), {"password": PASSWORD})
-    page = browser.get(reverse("mfa_activate_totp")).content.decode()
-    secret = re.findall(r"[A-Z2-7]{32}", page)[0]
-    code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
-    assert browser.post(reverse("mfa_activate_totp"), {"code": code}).status_code == 302
-    browser.post(reverse("mfa_generate_recovery_codes"))
-    browser.post(reverse("mfa_deactivate_totp"))
+    with time_machine.travel(clock.now(), tick=False):  # a code is good for half a minute
+        browser = signed_in()
+        browser.post(reverse("account_reauthenticate"), {"password": PASSWORD})
+        page = browser.get(reverse("mfa_activate_totp")).content.decode()
+        secret = re.findall(r"[A-Z2-7]{32}", page)[0]
+        code = format_hotp_value(hotp_value(secret, int(time.time()) // 30))
+        assert browser.post(reverse("mfa_activate_totp"), {"code": code}).status_code == 302
+        browser.post(reverse("mfa_generate_recovery_codes"))
+        browser.post(reverse("mfa_deactivate_totp"))
     assert ("user.second_factor_add", "alice", {"kind": "totp"}) in told()
     assert ("user.second_factor_renew", "alice", {"kind": "recovery_codes"}) in told()
     assert ("user.second_factor_remove", "alice", {"kind": "totp"}) in told()
