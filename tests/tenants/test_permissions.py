@@ -93,6 +93,9 @@ READINGS: dict[str, Reading] = {
     "tries_for": lambda actor, project: selectors.tries_for(actor=actor),
     "person_require": lambda actor, project: selectors.person_require(actor=actor, user=member_of(project)),
     "links_of": lambda actor, project: selectors.links_of(actor=actor, user=member_of(project)),
+    "second_factor_of": lambda actor, project: selectors.second_factor_of(
+        actor=actor, user=member_of(project)
+    ),
     "sessions_of": lambda actor, project: selectors.sessions_of(
         actor=actor, user=member_of(project), now=clock.now()
     ),
