@@ -19,9 +19,8 @@ from gpuaas.metering.models import Meter
 from tenants.models import Organization
 
 WHOLE = 10_000  # of Stretch.per_hour in a millionth
-INCLUDED = frozenset(
-    {Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD}
-)  # in the flavor's price while they have none
+# in the flavor's price while they have none
+INCLUDED = frozenset({Meter.VCPU_HELD, Meter.MEMORY_HELD, Meter.STORAGE_HELD})
 Classes = Mapping[str, int]  # GiB by the short name of a storage class
 
 

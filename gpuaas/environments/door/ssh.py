@@ -86,7 +86,7 @@ class Gate:
             if now is None or now.verdict is not Verdict.ADMITTED or now.user_id != each.admission.user_id:
                 each.connection.abort()
 
-    def like(self, newcomer: "Visitor") -> int:
+    def connections_like(self, newcomer: "Visitor") -> int:
         """How many of the same person are in the same environment."""
         person, label = newcomer.admission.user_id, newcomer.shown.label
         return sum((each.admission.user_id, each.shown.label) == (person, label) for each in self.inside)
@@ -203,7 +203,7 @@ class Visitor(asyncssh.SSHServer):
 
     async def auth_completed(self) -> None:
         self.gate.strangers.discard(self)
-        if self.gate.like(self) >= OF_PERSON_MOST:
+        if self.gate.connections_like(self) >= OF_PERSON_MOST:
             self.connection.disconnect(
                 asyncssh.DISC_TOO_MANY_CONNECTIONS,
                 "you have too many connections to this environment: end one",
