@@ -9,7 +9,7 @@ from allauth.socialaccount.models import SocialAccount
 from allauth.utils import generate_unique_username
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from gpuaas.core.errors import Conflict, Forbidden
 from gpuaas.core.queue import poke
@@ -20,10 +20,8 @@ from tenants.audit import audit_record
 from tenants.models import User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, person_require
-from tenants.services.addresses import address_lock
+from tenants.services.addresses import accounts_lock
 from tenants.services.sessions import sessions_end
-
-TRIES = 3  # of two at once that take the same name, one looks again
 
 
 @dataclass(frozen=True)
@@ -67,22 +65,13 @@ def _valid(address: str) -> str:
     return address if len(address) <= 254 else ""
 
 
+@transaction.atomic
 def user_enter(*, link: SocialAccount, signup: bool) -> User:
     """Whose account somebody enters who signs in at the provider for the first time; `link`, not saved yet, leads there from
     now on. Raises Forbidden with what they can do. A disabled account is returned as it is, with no link.
     """
-    for _ in range(TRIES):
-        try:
-            return _enter(link, said_of(link.extra_data), signup=signup)
-        except IntegrityError:
-            continue
-    raise Forbidden("the sign-in was made several times at once; try again")
-
-
-@transaction.atomic
-def _enter(link: SocialAccount, said: Said, *, signup: bool) -> User:
-    if said.address:
-        address_lock(said.address)
+    said = said_of(link.extra_data)
+    accounts_lock()
     invited = with_address(User.objects.select_for_update(), said.address)
     known = one_or_none(
         SocialAccount.objects.filter(provider=link.provider, uid=link.uid).select_related("user")

@@ -5,7 +5,8 @@ from typing import Any
 from allauth.account.models import EmailAddress
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError, transaction
+from django.db import transaction
+from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
@@ -15,7 +16,7 @@ from tenants.audit import audit_record
 from tenants.models import User
 from tenants.roles import Permission, PlatformRole
 from tenants.selectors import platform_require
-from tenants.services.addresses import address_free_require
+from tenants.services.addresses import address_free_require, name_free_require
 from tenants.services.checks import choice_check
 from tenants.services.sessions import session_changed, sessions_end
 
@@ -41,13 +42,10 @@ def user_create(
         platform_role=choice_check("platform_role", platform_role, PlatformRole),
     )
     _password_set(user, password)
+    name_free_require(username)
     address_free_require(user.email)
     row_check(user)
-    try:
-        with transaction.atomic():
-            user.save(force_insert=True)
-    except IntegrityError as error:
-        raise Invalid.field("username", "an account with this name already exists") from error
+    user.save(force_insert=True)
     _recorded(actor, "create", user, after={"username": username, "platform_role": user.platform_role})
     return user
 
@@ -64,6 +62,8 @@ def user_update(
         "first_name": first_name,
         "last_name": last_name,
     }
+    if username != user.username:
+        name_free_require(username, but=user)
     if wanted["email"] != user.email:
         address_free_require(wanted["email"], but=user)
     row = User.objects.select_for_update().get(pk=user.pk)
@@ -73,11 +73,7 @@ def user_update(
     for name in before:
         setattr(row, name, wanted[name])
     row_check(row)
-    try:
-        with transaction.atomic():
-            row.save(update_fields=list(before))
-    except IntegrityError as error:
-        raise Invalid.field("username", "an account with this name already exists") from error
+    row.save(update_fields=list(before))
     EmailAddress.objects.filter(user=row).exclude(email=row.email).delete()
     _recorded(actor, "update", row, before=before, after={name: wanted[name] for name in before})
     user.refresh_from_db()
@@ -87,12 +83,13 @@ def user_update(
 def user_platform_role_set(*, actor: Actor, user: User, platform_role: str) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     role = choice_check("platform_role", platform_role, PlatformRole)
-    row = User.objects.select_for_update().get(pk=user.pk)
+    row, is_last = _locked(user)
     if actor.owns(user.pk) and role != row.platform_role:
         raise Conflict("you cannot change your own role; ask another operator")
     if role == row.platform_role:
         return
-    _another_operator_require(row)
+    if is_last:
+        raise _last(row)
     User.objects.filter(pk=user.pk).update(platform_role=role)
     _recorded(actor, "role", user, before={"platform_role": row.platform_role}, after={"platform_role": role})
     _access_follows(user)
@@ -106,7 +103,8 @@ def user_deactivate(*, actor: Actor, user: User) -> None:
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if actor.owns(user.pk):
         raise Conflict("you cannot disable your own account; ask another operator")
-    _another_operator_require(user)
+    if _locked(user)[1]:
+        raise _last(user)
     _active_set(actor, user, active=False)
     sessions_end(actor=actor, user=user)
 
@@ -117,13 +115,19 @@ def user_activate(*, actor: Actor, user: User) -> None:
     _active_set(actor, user, active=True)
 
 
-def _another_operator_require(user: User) -> None:
-    """Keeps the last operator, who could not be replaced. Rows are locked in the order of their ids, so that two
-    operators who remove each other run one after the other."""
-    rows = User.objects.select_for_update().filter(platform_role=PlatformRole.OPERATOR, is_active=True)
-    operators = set(rows.order_by("pk").values_list("pk", flat=True))
-    if operators == {user.pk}:
-        raise Conflict(f"{user.username} is the last operator; make another account an operator first")
+def _locked(user: User) -> tuple[User, bool]:
+    """The person as they are now, and whether nobody else is an operator: the last one could not be replaced. All are locked in
+    the order of their ids, so that two operators who remove each other run one after the other."""
+    those = Q(platform_role=PlatformRole.OPERATOR, is_active=True) | Q(pk=user.pk)
+    rows = {row.pk: row for row in User.objects.select_for_update().filter(those).order_by("pk")}
+    operators = {
+        row.pk for row in rows.values() if row.is_active and row.platform_role == PlatformRole.OPERATOR
+    }
+    return rows[user.pk], operators == {user.pk}
+
+
+def _last(user: User) -> Conflict:
+    return Conflict(f"{user.username} is the last operator; make another account an operator first")
 
 
 def _active_set(actor: Actor, user: User, *, active: bool) -> None:

@@ -1,11 +1,12 @@
 """People: invited, disabled, given roles of the platform."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 from allauth.account.models import EmailAddress
 from django.core import mail
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.test import Client
 from django.urls import reverse
 
@@ -15,6 +16,9 @@ from tenants.models import AuditEntry, User
 from tenants.roles import Permission
 from tenants.selectors import actor_for, users_for
 from tenants.services import user_activate, user_create, user_deactivate, user_platform_role_set, user_update
+from tests.factories.tenants import UserFactory
+
+ROUNDS = 5
 
 
 def test_operator_invites(as_olga: Actor) -> None:
@@ -24,9 +28,10 @@ def test_operator_invites(as_olga: Actor) -> None:
     assert AuditEntry.objects.get(action="user.create").target_name == "dora"
     with pytest.raises(Invalid, match="address already exists"):
         user_create(actor=as_olga, username="dora2", email="dora@example.ORG")
-    with pytest.raises(Invalid) as refused:
-        user_create(actor=as_olga, username="dora", email="other@example.org")
-    assert "username" in refused.value.fields
+    for name in ("dora", "DORA"):
+        with pytest.raises(Invalid) as refused:
+            user_create(actor=as_olga, username=name, email="other@example.org")
+        assert refused.value.fields == {"username": ["an account with this name already exists"]}
 
 
 @pytest.mark.parametrize(
@@ -101,6 +106,7 @@ def test_a_person_is_renamed(alice: User, client: Client) -> None:
     ("field", "text"),
     [
         ("username", "bob"),
+        ("username", "BOB"),
         ("email", "BOB@example.org"),
         ("username", ""),
         ("username", "a b"),
@@ -146,3 +152,42 @@ def test_of_several_who_take_one_address_at_once_one_gets_it() -> None:
         thread.join()
     assert sorted(outcomes) == ["email", "email", "taken"]
     assert User.objects.filter(email="new@example.org").count() == 1
+
+
+def demoted(actor: Actor, user: User) -> None:
+    user_platform_role_set(actor=actor, user=user, platform_role="")
+
+
+def disabled(actor: Actor, user: User) -> None:
+    user_deactivate(actor=actor, user=user)
+
+
+@pytest.mark.parametrize("one", [demoted, disabled])
+@pytest.mark.parametrize("other", [demoted, disabled])
+@pytest.mark.django_db(transaction=True)
+def test_of_two_operators_who_remove_each_other_at_once_one_stays(
+    one: Callable[[Actor, User], None], other: Callable[[Actor, User], None]
+) -> None:
+    both = [UserFactory.create(username=name, platform_role="operator") for name in ("olga", "oscar")]
+    start = threading.Barrier(2)
+    refused: list[type[Exception]] = []
+
+    def remove(takes: Callable[[Actor, User], None], who: User, whom: User) -> None:
+        actor = actor_for(user=who)
+        for _ in range(ROUNDS):
+            start.wait()
+            try:
+                takes(actor, whom)
+            except (Conflict, DatabaseError) as error:
+                refused.append(type(error))
+            if start.wait() == 0:
+                User.objects.update(platform_role="operator", is_active=True)
+        connection.close()
+
+    asked = ((one, *both), (other, *reversed(both)))
+    threads = [threading.Thread(target=remove, args=each) for each in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert refused == [Conflict] * ROUNDS
