@@ -11,8 +11,10 @@ from gpuaas.jobs.guests import NOTICE
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.selectors import ahead_of, held_in, in_turn
 from gpuaas.jobs.states import JobState
+from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room, room_of
+from gpuaas.workspaces.states import ALLOWED
 
 AHEAD_MOST = 500  # jobs before it in the queue, which are gone through for it
 MINUTE = timedelta(minutes=1)
@@ -58,7 +60,8 @@ class Turn:
 def starts_by(row: Job) -> datetime | None:
     """To the minute. It holds if all that runs ends by its deadline, guests within their notice, and nothing comes before it in the
     queue meanwhile. One that borrows may start earlier elsewhere. None for one
-    that is not in the queue, and where what it needs is taken by something without a deadline, or too many are before it."""
+    that is not in the queue, while its workspace starts none, and where what it needs is taken by something without a deadline, or too
+    many are before it."""
     if row.state != JobState.QUEUED:
         return None
     ahead = list(ahead_of(row).select_related("pool__gpu_type")[: AHEAD_MOST + 1])
@@ -85,6 +88,9 @@ def turns_of(workspace: Workspace) -> list[Turn]:
 
 def _starts(workspace: Workspace, rows: Sequence[Job]) -> Iterator[datetime | None]:
     """Of each of those that wait, which are the first of the queue in their order."""
+    if workspace.state not in ALLOWED[Verb.RUN].states:  # its queue starts none
+        yield from [None] * len(rows)
+        return
     room, now = room_of(workspace=workspace), clock.now()
     ends, empty = Ends(), room.empty
     for each in held_in(workspace).select_related("pool"):

@@ -174,6 +174,16 @@ def test_what_never_starts_is_waited_for_by_nobody(workspace: Workspace) -> None
 
 
 @pytest.mark.usefixtures("at")
+def test_nothing_is_foretold_while_the_workspace_starts_none(workspace: Workspace) -> None:
+    """It keeps what it bought where an operation of it has failed; its queue waits until that is retried."""
+    row = waits(workspace, "row")
+    Workspace.objects.filter(pk=workspace.pk).update(state="failed")
+    assert starts_by(fresh(row)) is None
+    failed = Workspace.objects.select_related("project").get(pk=workspace.pk)
+    assert [(turn.row, turn.starts_by) for turn in turns_of(failed)] == [(row, None)]
+
+
+@pytest.mark.usefixtures("at")
 def test_what_is_ending_is_as_good_as_gone(workspace: Workspace) -> None:
     waits(workspace, "ending", gpus=4, state=JobState.ENDING, holding=True)
     assert starts_by(waits(workspace, "row", gpus=4)) == BEGIN
