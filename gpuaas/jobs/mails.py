@@ -18,8 +18,8 @@ OLD = timedelta(days=3)  # what could not be sent for that long is no news any m
 
 
 def mails_send() -> int:
-    """Sends each once: it is claimed before it is sent, and released if the server refuses it. Of an address that was refused the others
-    wait for the next round, so that they keep nobody else's waiting. Returns how many were sent."""
+    """Sends each once: it is claimed as it was read before it is sent, and released if the server refuses it. Of an address that was
+    refused the others wait for the next round, so that they keep nobody else's waiting. Returns how many were sent."""
     if not settings.MAILS_ENABLED:
         return 0
     rows = Job.objects.filter(mail=True, mailed_at=None, state__in=ENDED, finished_at__gt=clock.now() - OLD)
@@ -30,7 +30,8 @@ def mails_send() -> int:
             break
         if row.created_by.email in refused:
             continue
-        if not Job.objects.filter(pk=row.pk, mailed_at=None).update(mailed_at=clock.now()):
+        as_read = Job.objects.filter(pk=row.pk, mailed_at=None, state=row.state, finished_at=row.finished_at)
+        if not as_read.update(mailed_at=clock.now()):
             continue
         if not _may_read(row):
             continue

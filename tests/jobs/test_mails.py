@@ -15,13 +15,14 @@ from gpuaas.core.clock import now
 from gpuaas.core.errors import Invalid
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services import job_rerun, job_retry
+from gpuaas.jobs.states import JobState
 from gpuaas.jobs.tasks import mails
 from gpuaas.providers.sandbox.claims import claim_create
 from gpuaas.workspaces.models import Workspace
 from tenants.actors import Actor
 from tenants.models import User
 from tenants.selectors import actor_for
-from tests.jobs.stage import FAILS, credential, fresh, later, settle, submitted
+from tests.jobs.stage import FAILS, credential, fresh, later, row_in, settle, submitted
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +126,27 @@ def test_one_whose_files_are_moved_again_ends_once_more(as_alice: Actor, workspa
     row = later(job_retry(actor=as_alice, job=fresh(row)), "succeeded")
     assert [mails(), mails()] == [1, 0]
     assert [letter.subject for letter in mail.outbox] == ["Job train failed", "Job train succeeded"]
+
+
+def test_one_that_is_tried_again_while_others_are_told_is_told_when_it_ends(
+    as_alice: Actor, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round has read it as failed by then; that it succeeds later would be told to nobody."""
+    over = {"mail": True, "finished_at": now() - timedelta(minutes=1)}
+    row_in(workspace, "first", state=JobState.SUCCEEDED, outcome="succeeded", **over)
+    over["finished_at"] = now()
+    row = row_in(workspace, "second", state=JobState.FAILED, outcome="failed", staging="in", **over)
+    send = locmem.EmailBackend.send_messages
+
+    def meanwhile(backend: locmem.EmailBackend, letters: list[EmailMessage]) -> int:
+        if fresh(row).state == JobState.FAILED:
+            job_retry(actor=as_alice, job=fresh(row))
+        return send(backend, letters)
+
+    monkeypatch.setattr(locmem.EmailBackend, "send_messages", meanwhile)
+    assert mails() == 1
+    assert [letter.subject for letter in mail.outbox] == ["Job first succeeded"]
+    assert fresh(row).mailed_at is None
 
 
 def test_it_is_part_of_the_order(as_alice: Actor, workspace: Workspace) -> None:
