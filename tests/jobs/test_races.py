@@ -6,7 +6,7 @@ import pytest
 
 from gpuaas.catalog.models import Site
 from gpuaas.environments.services import environment_create
-from gpuaas.jobs.models import Job
+from gpuaas.jobs.models import DataCredential, Job, JobTemplate
 from gpuaas.jobs.services import job_cancel, job_create, queue_start
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.room import room_of
@@ -14,7 +14,16 @@ from gpuaas.workspaces.services import workspace_suspend
 from tenants.actors import Actor
 from tenants.models import Project
 from tests.environments.stage import kind
-from tests.jobs.stage import LONG, fresh, running, settle, submitted, workspace_ready
+from tests.jobs.stage import (
+    LONG,
+    credential,
+    fresh,
+    running,
+    settle,
+    submitted,
+    template,
+    workspace_ready,
+)
 from tests.workspaces import stage as workspaces
 from tests.workspaces.test_races import at_once
 
@@ -95,3 +104,15 @@ def test_the_workspace_is_suspended_while_jobs_end_and_start(
         assert settle(waits).state == "suspended"
     assert workspaces.settle(workspace).state == "suspended"
     assert not Job.objects.filter(holding=True).exists()
+
+
+def test_the_last_template_and_the_last_credential_are_given_once(
+    as_alice: Actor, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuaas.jobs.services.templates.TEMPLATES_MOST", 2)
+    monkeypatch.setattr("gpuaas.jobs.services.credentials.CREDENTIALS_MOST", 2)
+    answers = at_once(6, lambda number: template(as_alice, project, f"t-{number}"))
+    assert answers == {"done": 2, "conflict": 4}
+    answers = at_once(6, lambda number: credential(as_alice, project, f"c-{number}"))
+    assert answers == {"done": 2, "conflict": 4}
+    assert (JobTemplate.objects.count(), DataCredential.objects.count()) == (2, 2)

@@ -38,6 +38,7 @@ def credential_create(
     with all mistakes at their fields, Conflict for a name that is taken."""
     project_require(actor=actor, project=project, permission=Permission.WORKSPACE_ACCESS)
     _judge(name, access_key_id, secret, endpoint, region)
+    Project.objects.select_for_update(no_key=True).get(pk=project.pk)  # of two at once one is the last
     if DataCredential.objects.filter(project=project).count() >= CREDENTIALS_MOST:
         raise Conflict(
             f"the project has {CREDENTIALS_MOST} data credentials, which is the most: delete one first"

@@ -64,6 +64,7 @@ def template_create(
     locked: the names of fields that orders by it may not change. Raises Invalid with all mistakes at their fields, those of the
     order as `order.gpus`; Conflict for a name that is taken."""
     project_require(actor=actor, project=project, permission=MAY)
+    Project.objects.select_for_update(no_key=True).get(pk=project.pk)  # of two at once one is the last
     if JobTemplate.objects.filter(project=project).count() >= TEMPLATES_MOST:
         raise Conflict(
             f"the project has {TEMPLATES_MOST} templates of jobs, which is the most: delete one first"
