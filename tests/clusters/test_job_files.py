@@ -228,6 +228,17 @@ def test_a_credential_that_is_gone_fails_it_once_slurm_has_no_mover(
     assert now_of(there).state == "failed"
 
 
+def test_a_credential_that_no_key_opens_fails_its_job_and_keeps_no_other_waiting(
+    cluster: Cluster, as_bob: Actor
+) -> None:
+    broken = submitted(as_bob, cluster, **FILES)
+    other = submitted(as_bob, cluster, name="other")
+    DataCredential.objects.update(secret="removed:gAAAAA")
+    assert offered(cluster).id == other.pk
+    assert (now_of(broken).state, now_of(broken).staging) == ("failed", "in")
+    assert now_of(broken).reason.startswith("the stored credentials cannot be decrypted")
+
+
 @pytest.mark.parametrize("ended", ["CANCELLED", "COMPLETED"])
 def test_of_somebody_who_left_nothing_is_moved(
     cluster: Cluster, project: Project, as_alice: Actor, as_bob: Actor, bob: User, ended: str

@@ -22,7 +22,7 @@ from gpuaas.clusters.site import outside_transaction
 from gpuaas.clusters.spec import spec_of
 from gpuaas.clusters.states import JOB_OPEN, ClusterJobState, ClusterState
 from gpuaas.core import clock
-from gpuaas.core.errors import Conflict, GpuaasError
+from gpuaas.core.errors import Conflict, GpuaasError, Permanent
 from gpuaas.core.terminal import plain
 from gpuaas.providers.base import (
     ERROR,
@@ -91,7 +91,7 @@ def _orders(rows: Sequence[ClusterJob], lost: Container[uuid.UUID], moment: date
     for row in filter(lambda row: row.is_open and (row.pk in offered or row.offered_at is not None), rows):
         try:
             orders.append(_order_of(row, scripts.get(row.pk, ""), submit=row.pk in offered))
-        except Conflict as error:
+        except (Conflict, Permanent) as error:  # its credential is gone, or no key opens it
             if row.offered_at is None or row.key in lost:
                 job_end(row, S.FAILED, moment, code=row.exit_code, reason=error.message)
             else:  # it may be in Slurm
