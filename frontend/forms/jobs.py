@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,12 @@ LINES = {"rows": 3, "spellcheck": "false"}
 VARIABLES = "Enter each variable on a line of its own, as NAME=value."
 
 
-def lines_of(sent: str) -> str:
-    """As it was typed: browsers send each end of a line as CR LF."""
-    return sent.replace("\r\n", "\n")
+def lines_of(sent: str, most: int | None) -> str:
+    """As it was typed: browsers send each end of a line as CR LF. What is longer than `most` is refused before it is read."""
+    text = sent.replace("\r\n", "\n")
+    if most is not None and len(text) > most:
+        raise forms.ValidationError(f"Write at most {most:,} characters; these are {len(text):,}.")
+    return text
 
 
 class Words(forms.CharField):
@@ -35,7 +39,7 @@ class Words(forms.CharField):
         if isinstance(value, list | tuple):  # of a template that locks it
             return list(value)
         try:
-            return shlex.split(lines_of(super().to_python(value) or ""))
+            return shlex.split(lines_of(super().to_python(value) or "", self.max_length))
         except ValueError as error:
             raise forms.ValidationError("Close the quotes, or put a \\ before a quote.") from error
 
@@ -60,13 +64,13 @@ class Variables(forms.CharField):
     def to_python(self, value: Any) -> Any:
         if isinstance(value, dict):  # of a template that locks it
             return value
-        typed = re.split(r"\n(?!\t)", lines_of(super().to_python(value) or ""))
+        typed = re.split(r"\n(?!\t)", lines_of(super().to_python(value) or "", self.max_length))
         lines = [line.replace("\n\t", "\n") for line in typed if line.strip()]
         if not all("=" in line for line in lines):
             raise forms.ValidationError(VARIABLES)
         pairs = [(name.strip(), text) for name, _, text in (line.partition("=") for line in lines)]
-        names = [name for name, _ in pairs]
-        if twice := next((name for name in names if names.count(name) > 1), ""):
+        counted = Counter(name for name, _ in pairs)
+        if twice := next((name for name, count in counted.items() if count > 1), ""):
             raise forms.ValidationError(f"{twice} is named twice. Keep one of the lines.")
         return dict(pairs)
 

@@ -2,6 +2,7 @@
 
 import importlib
 import pkgutil
+import time
 from copy import copy
 
 import pytest
@@ -9,6 +10,7 @@ from django import forms
 
 import frontend.forms
 from frontend.forms import Form, PlainDecimalField, RequiredText, sentence_of
+from frontend.forms.jobs import Variables, Words
 
 
 class Sample(Form):
@@ -105,3 +107,19 @@ def test_amounts_have_no_exponent() -> None:
     assert Amount({"amount": ""}).is_valid()
     for text in ("1e5", " 1.5E+3 ", "-2e-1"):
         assert "without an exponent" in str(Amount({"amount": text}).errors["amount"])
+
+
+def test_many_variables_are_read_in_a_moment() -> None:
+    """Each line was once compared with every other one."""
+    typed, began = "\n".join(f"{number:x}=" for number in range(16_000)), time.process_time()
+    assert len(Variables(max_length=100_000).clean(typed)) == 16_000
+    assert time.process_time() - began < 1
+    with pytest.raises(forms.ValidationError, match="3e7f is named twice"):
+        Variables(max_length=100_000).clean(f"{typed}\n3e7f=1")
+
+
+@pytest.mark.parametrize("field", [Words(max_length=100), Variables(max_length=100)])
+def test_words_and_variables_of_a_job_that_are_too_long_are_not_read(field: forms.Field) -> None:
+    assert field.clean("A=" + "x" * 98)
+    with pytest.raises(forms.ValidationError, match="at most 100 characters; these are 101"):
+        field.clean("A=" + "x" * 99)
