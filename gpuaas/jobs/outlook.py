@@ -9,7 +9,7 @@ from itertools import count
 from gpuaas.core import clock
 from gpuaas.jobs.guests import NOTICE
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.selectors import ahead_of, held_in, in_turn
+from gpuaas.jobs.selectors import ahead_of, held_in, in_turn, unread
 from gpuaas.jobs.states import JobState
 from gpuaas.lifecycle.allowed import Verb
 from gpuaas.workspaces.models import Workspace
@@ -64,7 +64,7 @@ def starts_by(row: Job) -> datetime | None:
     many are before it."""
     if row.state != JobState.QUEUED:
         return None
-    ahead = list(ahead_of(row).select_related("pool__gpu_type")[: AHEAD_MOST + 1])
+    ahead = list(unread(ahead_of(row)).select_related("pool__gpu_type")[: AHEAD_MOST + 1])
     if len(ahead) > AHEAD_MOST:
         return None
     return list(_starts(row.workspace, [*ahead, row]))[-1]
@@ -72,7 +72,9 @@ def starts_by(row: Job) -> datetime | None:
 
 def turns_of(workspace: Workspace) -> list[Turn]:
     """All of a workspace that wait, in the order in which they start. Three queries, and those of `room_of`."""
-    ours = Job.objects.filter(workspace=workspace).select_related("pool__gpu_type", "created_by")
+    ours = unread(Job.objects.filter(workspace=workspace)).select_related(
+        "pool__gpu_type", "created_by", "place"
+    )
     at_site = list(ours.filter(state=JobState.STARTING).exclude(waiting="").order_by("created_at", "pk"))
     rows = list(in_turn(ours.filter(state=JobState.QUEUED)))
     for row in (*at_site, *rows):
@@ -93,7 +95,7 @@ def _starts(workspace: Workspace, rows: Sequence[Job]) -> Iterator[datetime | No
         return
     room, now = room_of(workspace=workspace), clock.now()
     ends, empty = Ends(), room.empty
-    for each in held_in(workspace).select_related("pool"):
+    for each in unread(held_in(workspace)).select_related("pool"):
         ends.add(each, each.ready_at or now)
     known = True
     for row in rows:

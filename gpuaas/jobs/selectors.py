@@ -95,6 +95,11 @@ def ahead_of(row: Job) -> QuerySet[Job]:
     return queued_in(row.workspace).exclude(behind(row)).exclude(pk=row.pk)
 
 
+def unread(rows: QuerySet[Job]) -> QuerySet[Job]:
+    """Without what they run and move, which may be long, for those who only ask how large they are and in which state."""
+    return rows.defer("command", "arguments", "variables", "inputs", "outputs", "moved")
+
+
 def position_of(row: Job) -> int | None:
     """Its place in the queue of its workspace, from 1; None for one that does not wait there."""
     return ahead_of(row).count() + 1 if row.state == JobState.QUEUED else None
@@ -158,9 +163,8 @@ def starts_before(row: Job) -> Job | None:
 
 def guests_of(workspace: Workspace) -> QuerySet[Job]:
     """Jobs of the project's other workspaces that are in this one, the newest first. The caller has checked access."""
-    rows = Job.objects.filter(place=workspace, holding=True).select_related(
-        "project", "workspace", "pool__gpu_type", "created_by"
-    )
+    rows = unread(Job.objects.filter(place=workspace, holding=True))
+    rows = rows.select_related("project", "workspace", "pool__gpu_type", "created_by")
     return rows.order_by("-placed_at", "-pk")
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.jobs.models import Job
+from gpuaas.jobs.outlook import starts_by
 from gpuaas.jobs.services import queue_start
 from gpuaas.jobs.services.queue import BEHIND
 from gpuaas.jobs.states import JobState
@@ -21,7 +22,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.frontend.markup import words
 from tests.frontend.pages.conftest import signed_in
-from tests.jobs.stage import row_in, running, submitted, workspace_ready
+from tests.jobs.stage import lender_ready, row_in, running, submitted, workspace_ready
 from tests.lasting import lasting
 
 pytestmark = pytest.mark.django_db
@@ -121,3 +122,33 @@ def test_it_costs_the_same_at_any_length(alice_at: Client, room: Workspace) -> N
     for number in range(3):
         row_in(room, f"more-{number}")
     assert queries() == one
+
+
+def test_what_waits_is_read_without_what_it_runs(
+    alice_at: Client, as_alice: Actor, room: Workspace, project: Project, site: Site
+) -> None:
+    """Thousands may wait, and each may have a long script; and guests that start elsewhere name their place at no further cost."""
+    lender = lender_ready(as_alice, project, site)
+    last = row_in(room, "last")
+
+    def queries() -> list[str]:
+        with CaptureQueriesContext(connection) as found:
+            assert alice_at.get(url_of(room)).status_code == 200
+            starts_by(last)
+        return [each["sql"] for each in found]
+
+    for number in range(2):
+        row_in(room, f"n-{number}")
+        guest = {
+            "state": JobState.STARTING,
+            "waiting": "for a node",
+            "place": lender,
+            "placed_at": clock.now(),
+        }
+        row_in(room, f"guest-{number}", holding=True, **guest)
+        if not number:
+            queries()
+            one = queries()
+    found = queries()
+    assert not [sql for sql in found if '"jobs_job"."command"' in sql]
+    assert len(found) == len(one)
