@@ -20,7 +20,17 @@ from frontend.frame import (
     refusals_on,
     refusals_shown,
 )
-from frontend.lists import Column, Filter, Listing, find, list_page, narrowed, state_choices, states_of
+from frontend.lists import (
+    Column,
+    Filter,
+    Listing,
+    find,
+    list_page,
+    narrowed,
+    offered,
+    state_choices,
+    states_of,
+)
 from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import held
@@ -90,7 +100,7 @@ TASKS = Listing(
 
 @project_page(Permission.WORKSPACE_VIEW)
 def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
-    mine = Job.objects.filter(project=here.project, state__in=list(LIVE)).order_by()
+    mine = Job.objects.filter(project=here.project, state__in=list(LIVE)).order_by("workspace__name")
     found = LIST.of(
         request,
         lambda query: narrowed(
@@ -99,7 +109,7 @@ def index(request: HttpRequest, here: ProjectPlace) -> HttpResponseBase:
             {"workspace": "workspace__name"},
         ),
         lambda rows: list(map(shown.row_of, rows)),
-        workspace=sorted(set(mine.values_list("workspace__name", flat=True))),
+        workspace=offered(mine.values_list("workspace__name", flat=True).distinct()),
     )
     context = {
         "new_url": reverse("frontend:job_new", args=[here.project.slug]),

@@ -152,3 +152,16 @@ def test_what_waits_is_read_without_what_it_runs(
     found = queries()
     assert not [sql for sql in found if '"jobs_job"."command"' in sql]
     assert len(found) == len(one)
+
+
+def test_the_choice_of_workspaces_reads_each_once(
+    alice_at: Client, room: Workspace, project: Project
+) -> None:
+    """However many jobs ended in it."""
+    for number in range(3):
+        row_in(room, f"ended-{number}", state=JobState.SUCCEEDED)
+    with CaptureQueriesContext(connection) as found:
+        assert "ended-0" in words(alice_at.get(reverse("frontend:jobs", args=[project.slug])))
+    (choices,) = [each["sql"] for each in found if 'AS "workspace__name" FROM' in each["sql"]]
+    assert choices.startswith("SELECT DISTINCT ")
+    assert " LIMIT " in choices
