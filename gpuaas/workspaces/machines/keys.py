@@ -107,16 +107,23 @@ def public_key_check(text: object, field: str = "public_key") -> str:
     if not given.isprintable():
         raise Invalid.field(field, "a public key may contain only printable characters")
     try:
-        loaded = load_ssh_public_key(f"{parts[0]} {parts[1]}".encode())
+        loaded = load_ssh_public_key(f"{parts[0]} {_plain(parts[1])}".encode())
     except (ValueError, UnsupportedAlgorithm) as error:
         raise Invalid.field(
-            field, "this is not a complete public key: a part of the line is missing"
+            field, "this is not a complete public key: a part of the line is missing or wrong"
         ) from error
     if isinstance(loaded, RSAPublicKey) and loaded.key_size < RSA_BITS_MIN:
         raise Invalid.field(
             field, f"an RSA key needs {RSA_BITS_MIN} bits; create a new one: ssh-keygen -t ed25519"
         )
     return given
+
+
+def _plain(blob: str) -> str:
+    """As programs write it, which skip what is not of base64, or refuse the line. Raises ValueError."""
+    if base64.b64encode(base64.b64decode(blob)).decode() != blob:
+        raise ValueError("not base64")
+    return blob
 
 
 def fingerprint_of(public_key: str) -> str:

@@ -62,6 +62,11 @@ def test_a_fingerprint_is_as_openssh_shows_it() -> None:
         "ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl a\nssh-ed25519 b",
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl \x00",
+        # with what is not of base64, or only looks like it: programs skip that, or refuse the line
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5\u0410AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5éAAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5*AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl====",
     ],
 )
 def test_what_is_no_public_key_is_refused(as_bob: Actor, text: str) -> None:
