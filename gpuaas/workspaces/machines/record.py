@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Q
 
 from gpuaas.core import claims, clock
 from gpuaas.core.claims import ClaimLost
@@ -22,6 +23,7 @@ from tenants.actors import SYSTEM
 S = MachineState
 BY_SITE = "site"
 FASTER = "another order was faster: it is created again"
+BACK = "it was deleted, and the site lists it again"
 NO_WISH: dict[str, Any] = {"verb": "", "verb_id": None, "verb_image": "", "told_at": None}
 KEPT_APART = frozenset({"uid", "order", "name", "lost"})
 
@@ -66,12 +68,11 @@ def refused(look: MachineLook, machine: Machine, error: GpuaasError) -> None:
 
 
 def observed(look: MachineLook, workspace: Workspace, seen: Sequence[ObservedMachine]) -> None:
-    """All machines of the workspace at once: new ones, changed ones, and those that are gone."""
+    """All machines of the workspace at once: new ones, changed ones, those that are gone, and those that were and are back."""
     moment = clock.now()
+    known = Q(state__in=list(LIVE)) | Q(uid__in=[each.uid for each in seen])
     with guarded(look):
-        rows = list(
-            Machine.objects.select_for_update(no_key=True).filter(workspace=workspace, state__in=list(LIVE))
-        )
+        rows = list(Machine.objects.select_for_update(no_key=True).filter(known, workspace=workspace))
         by_uid = {row.uid: row for row in rows if row.uid}
         waiting = {row.pk: row for row in rows if not row.uid}
         news = False
@@ -190,7 +191,10 @@ def _found(row: Machine, seen: ObservedMachine) -> bool:
     changes |= {key: value for key, value in more.items() if getattr(row, key) != value}
     if not changes and state == row.state:
         return False
-    machine_move(row, state, actor=BY_SITE, reason=str(changes.get("failure", "")), **changes)
+    reason = str(changes.get("failure", ""))
+    if row.state == S.DELETED:
+        reason, changes["deleted_at"] = reason or BACK, None
+    machine_move(row, state, actor=BY_SITE, reason=reason, **changes)
     return True
 
 

@@ -46,7 +46,8 @@ LIFE: Machine[MachineState] = Machine(
         **{state: (AT_SITE - {state}) | ENDING for state in AT_SITE},
         # the site does not list it any more
         S.DELETING: frozenset({S.DELETED}),
-        S.DELETED: frozenset(),
+        # the site lists it again: a cloud may keep deleted machines for a while, and their owners restore them
+        S.DELETED: AT_SITE | {S.DELETING},
     },
 )
 

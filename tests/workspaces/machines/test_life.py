@@ -226,6 +226,23 @@ def test_a_machine_made_behind_the_portal_appears_and_goes(as_bob: Actor, worksp
     assert gone.transitions.last().reason == "deleted with another client"  # type: ignore[union-attr]
 
 
+def test_a_machine_that_was_gone_and_is_restored_is_seen_again(as_bob: Actor, workspace: Workspace) -> None:
+    """As clouds that keep deleted machines for a while let their owners do."""
+    mine = visited(order(as_bob, workspace))
+    uid = machine_behind(workspace.site_id, workspace.external_name, "by-cli")
+    assert visit(workspace.pk)
+    kept = list(SandboxMachine.objects.all())
+    SandboxMachine.objects.all().delete()
+    assert visited(mine).state == "deleted"
+    for each in kept:
+        each.save(force_insert=True)
+    back = visited(mine)
+    assert (back.state, back.deleted_at, back.behind) == ("running", None, False)
+    assert set(machines_of(workspace=workspace).values_list("uid", flat=True)) == {mine.uid, uid}
+    assert [each.new for each in back.transitions.all()] == ["running", "deleted", "running"]
+    assert act(as_bob, back, V.STOP).state == "stopped"
+
+
 def test_an_order_that_was_taken_back_before_its_answer_came_goes_again(
     as_bob: Actor, workspace: Workspace
 ) -> None:
