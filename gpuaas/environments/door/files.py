@@ -216,6 +216,8 @@ class Files(asyncssh.SFTPServer):
     async def write(self, file_obj: object, offset: int, data: bytes) -> int:
         """From the beginning or the end on. `1<>` keeps what is there: scp cuts the file to its length afterwards."""
         found = _of(file_obj)
+        if not data:  # which would be the end
+            return 0
         if found.work is None and (found.is_appended or offset in {0, found.size}):
             # with a shell above it, as in session.py
             self._begin(found, f'cat {">>" if offset or found.is_appended else "1<>"} "$1"; exit')

@@ -271,6 +271,22 @@ def test_what_is_appended_is_behind_what_was_there(pod: Pod) -> None:
     assert notes.read_bytes() == b"a day of work\none\none\ntwo\ntwo\n"
 
 
+def test_nothing_that_is_written_ends_no_file(pod: Pod) -> None:
+    """A program that writes an empty text, such as the rest of a buffer, goes on afterwards."""
+
+    async def main() -> None:
+        async with (
+            asyncssh.connect("127.0.0.1", pod.port, known_hosts=None, username="pod", config=None) as way,
+            way.start_sftp_client() as files,
+            files.open("notes", "wb") as opened,
+        ):
+            for part in (b"", b"one\n", b"", b"two\n"):
+                await opened.write(part)
+
+    asyncio.run(main())
+    assert (pod.home / "notes").read_bytes() == b"one\ntwo\n"
+
+
 def test_what_failed_in_the_portal_is_not_for_the_client() -> None:
     async def run(script: str, words: Sequence[str], streams: Streams) -> int:
         raise OperationalError("secret")
