@@ -186,7 +186,7 @@ class Files(asyncssh.SFTPServer):
     # -- files -------------------------------------------------------------------------------------------------------
 
     async def open(self, path: bytes, pflags: int, attrs: asyncssh.SFTPAttrs) -> object:
-        """What cannot be read or written is refused now, not with the first part."""
+        """What cannot be read or written is refused now, not with the first part. A mode is that of a new file alone."""
         if not pflags & asyncssh.FXF_WRITE:
             await self._do(f'{NO_FOLDER}exec 3< "$1"', path)
             return Open(path, Coming())
@@ -195,8 +195,8 @@ class Files(asyncssh.SFTPServer):
         new = "" if pflags & asyncssh.FXF_CREAT else '[ -e "$1" ] || { echo "No such file" >&2; exit 1; }; '
         only = "set -C; " if pflags & asyncssh.FXF_EXCL else ""
         into = ">" if pflags & (asyncssh.FXF_TRUNC | asyncssh.FXF_EXCL) else ">>"
-        await self._do(f'{NO_FOLDER}{new}{only}: {into} "$1"', path)
-        if attrs.permissions is not None:
+        made = await self._do(f'{NO_FOLDER}{new}{only}[ -e "$1" ] || echo new; : {into} "$1"', path)
+        if made and attrs.permissions is not None:
             await self.setstat(path, asyncssh.SFTPAttrs(permissions=attrs.permissions))
         size = (await self.stat(path)).size or 0
         return Open(path, size=size, is_appended=bool(pflags & asyncssh.FXF_APPEND))

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import stat
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -285,6 +286,19 @@ def test_nothing_that_is_written_ends_no_file(pod: Pod) -> None:
 
     asyncio.run(main())
     assert (pod.home / "notes").read_bytes() == b"one\ntwo\n"
+
+
+def test_what_is_replaced_keeps_its_mode(pod: Pod) -> None:
+    """As by OpenSSH's server: a mode that the client sends is that of a new file."""
+    for name, mode in (("run.sh", 0o755), ("secret", 0o600)):
+        (pod.home / name).write_bytes(b"old")
+        (pod.home / name).chmod(mode)
+    for name in ("run.sh", "secret", "new"):
+        (pod.here / name).write_bytes(b"new")
+        (pod.here / name).chmod(0o640)
+        assert pod.scp(name, "pod@127.0.0.1:").returncode == 0
+    found = {path.name: (stat.S_IMODE(path.stat().st_mode), path.read_bytes()) for path in pod.home.iterdir()}
+    assert found == {"run.sh": (0o755, b"new"), "secret": (0o600, b"new"), "new": (0o640, b"new")}
 
 
 def test_what_failed_in_the_portal_is_not_for_the_client() -> None:
