@@ -24,7 +24,8 @@ PARTS_MOST = 16  # that wait to be written
 # of what a program writes: whoever owns the image decides what that is, and the door is everybody's
 OUTPUT_MOST, ERRORS_MOST = 1 << 24, 1 << 12
 LOOK: Final = "%f %s %u %g %X %Y"
-LOOKED: Final = re.compile(rb"([0-9a-f]+) (\d+) (\d+) (\d+) (\d+) (\d+)(?: \./(.*))?", re.DOTALL)
+LATEST: Final = (1 << 32) - 1  # of a time in version 3 of the protocol, whose first is 0
+LOOKED: Final = re.compile(rb"([0-9a-f]+) (\d+) (\d+) (\d+) (-?\d+) (-?\d+)(?: \./(.*))?", re.DOTALL)
 MISSING, DENIED = re.compile(b"(?i)no such file|nonexistent"), re.compile(b"(?i)permission denied")
 THERE = re.compile(b"(?i)file exists")
 NOT_THERE: Final = 'if [ -e "$2" ] || [ -L "$2" ]; then echo "File exists" >&2; exit 1; fi; '
@@ -311,7 +312,8 @@ def _looked(line: bytes) -> asyncssh.SFTPAttrs:
     found = LOOKED.fullmatch(line.removesuffix(b"\n"))
     if found is None:
         raise asyncssh.SFTPFailure("the image's stat says something else")
-    size, uid, gid, accessed, changed = map(int, found.groups()[1:6])
+    size, uid, gid, *times = map(int, found.groups()[1:6])
+    accessed, changed = (min(max(each, 0), LATEST) for each in times)
     mode = int(found[1], 16)
     return asyncssh.SFTPAttrs(
         size=size, uid=uid, gid=gid, permissions=mode, atime=accessed, mtime=changed, nlink=1

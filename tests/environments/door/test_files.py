@@ -301,6 +301,19 @@ def test_what_is_replaced_keeps_its_mode(pod: Pod) -> None:
     assert found == {"run.sh": (0o755, b"new"), "secret": (0o600, b"new"), "new": (0o640, b"new")}
 
 
+def test_files_of_other_centuries_hide_nothing(pod: Pod) -> None:
+    """The protocol has 32 bits for a time, and whoever owns a file decides what its time is."""
+    for name, changed in (("early", -86_400), ("late", 1 << 33), ("plain", 86_400)):
+        (pod.home / name).write_bytes(b"x")
+        os.utime(pod.home / name, (changed, changed))
+    listed = pod.sftp("ls -1")
+    assert (listed.returncode, listed.stderr) == (0, b"")
+    assert listed.stdout.split()[-3:] == [b"early", b"late", b"plain"]
+    for name in ("early", "late"):
+        assert pod.sftp(f"get {name}").returncode == 0
+        assert (pod.here / name).read_bytes() == b"x"
+
+
 def test_what_failed_in_the_portal_is_not_for_the_client() -> None:
     async def run(script: str, words: Sequence[str], streams: Streams) -> int:
         raise OperationalError("secret")
