@@ -24,7 +24,7 @@ from gpuaas.workspaces.machines.rows import (
     screens_refused,
 )
 from gpuaas.workspaces.machines.selectors import machines_sold
-from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, LIFE, MachineState
+from gpuaas.workspaces.machines.states import ALLOWED, ALWAYS, ENDING, LIFE, MachineState
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.selectors import workspace_require
 from gpuaas.workspaces.services.rows import WORKSPACE, workspace_lock
@@ -123,10 +123,13 @@ def machine_act(
     return held
 
 
+@transaction.atomic
 def machine_delete(*, actor: Actor, machine: Machine, expected_version: int | None = None) -> Machine:
-    """Its disk is deleted with it. Repeating it changes nothing."""
-    if machine.state in {MachineState.DELETING, MachineState.DELETED} and expected_version is None:
-        run_require(actor, machine.workspace)
+    """Its disk is deleted with it. Repeating it changes nothing, whatever the version."""
+    run_require(actor, machine.workspace)
+    workspace_lock(machine.workspace_id)
+    if _lock(machine, None).state in ENDING:
+        machine.refresh_from_db()
         return machine
     return machine_act(
         actor=actor, machine=machine, verb=MachineVerb.DELETE, expected_version=expected_version

@@ -1,5 +1,6 @@
 """A machine's life from the order to the deletion, at a simulated cloud; what is refused in advance and what later."""
 
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -162,6 +163,19 @@ def test_one_thing_at_a_time_and_a_deletion_goes_before(as_bob: Actor, workspace
     deleting = machine_delete(actor=as_bob, machine=stopping)
     assert machine_delete(actor=as_bob, machine=deleting).version == deleting.version
     assert visited(deleting).state == "deleted"
+
+
+def test_a_deletion_that_is_asked_for_twice_at_once_changes_nothing(
+    as_bob: Actor, workspace: Workspace
+) -> None:
+    """As by a client that has waited too long for the first answer, and sends the same again."""
+    made = visited(order(as_bob, workspace))
+    late, later = copy(made), copy(made)
+    deleting = machine_delete(actor=as_bob, machine=made, expected_version=made.version)
+    for again, version in ((late, late.version), (later, None)):
+        found = machine_delete(actor=as_bob, machine=again, expected_version=version)
+        assert (found.state, found.version) == ("deleting", deleting.version)
+    assert AuditEntry.objects.filter(action="machine.delete").count() == 1
 
 
 def test_no_host_with_room_is_told_in_words(as_bob: Actor, workspace: Workspace) -> None:
