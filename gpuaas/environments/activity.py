@@ -44,9 +44,10 @@ def jupyter(ask: Ask) -> Told:
     """A kernel that computes is use, and one that somebody looks at; else what its server counts as the last activity, with
     that of terminals."""
     kernels, status = ask(f"/api/kernels{QUIET}"), ask(f"/api/status{QUIET}")
-    at = datetime.fromisoformat(status["last_activity"])
-    if at.tzinfo is None:
+    told = datetime.fromisoformat(status["last_activity"])
+    if told.tzinfo is None:
         raise ValueError("a time without a zone")
+    at = told.astimezone(UTC)  # in which people are told of it
     if any(each["execution_state"] not in RESTING for each in kernels):
         return Told(at, "a kernel is busy")
     if any(each.get("connections", 0) for each in kernels):

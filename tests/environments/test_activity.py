@@ -13,6 +13,7 @@ from gpuaas.environments import pod as pod_asked
 from gpuaas.environments.activity import Told, code_server, jupyter
 from gpuaas.environments.models import Environment
 from gpuaas.environments.spec import FOR_SPEC
+from gpuaas.environments.use import TIME
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
 from tests.environments.stage import START, at, said
 
@@ -38,6 +39,12 @@ LAST = "2027-03-01T08:00:00Z"
 )
 def test_jupyters_words(kernels: list[Any], using: str) -> None:
     assert jupyter(says(status={"last_activity": LAST}, kernels=kernels)) == Told(START, using)
+
+
+def test_a_time_of_another_zone_is_told_in_utc() -> None:
+    """As pages and conditions name it, whatever zone a server keeps."""
+    found = jupyter(says(status={"last_activity": "2027-03-01T10:00:00+02:00"}, kernels=[]))
+    assert (found.at, f"{found.at:{TIME}}") == (START, "2027-03-01 08:00 UTC")
 
 
 def test_code_servers_words() -> None:
