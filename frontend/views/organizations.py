@@ -122,9 +122,11 @@ def member_remove(request: HttpRequest, here: OrganizationPlace, user: uuid.UUID
     member, slug = first_of(rows.filter(user=user), "member"), here.organization.slug
     person = member.user
     organization_member_remove(**here.given, user=person)
+    if here.actor.owns(person.pk):  # who may have lost this page with it
+        return done(request, f"You left {here.organization.name}.", "frontend:root")
     text = f"{person.username} no longer has a role in {here.organization.name}."
     back = undo_by("frontend:organization_member_set", slug, user=person.username, role=member.role)
-    return done(request, text, "frontend:projects", slug, undo="" if here.actor.owns(person.pk) else back)
+    return done(request, text, "frontend:projects", slug, undo=back)
 
 
 @organization_page(Permission.BILLING_VIEW)

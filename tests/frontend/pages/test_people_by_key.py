@@ -11,7 +11,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.workspaces.services import credential_issue
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
-from tests.factories.tenants import ProjectMembershipFactory
+from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory
 from tests.frontend.markup import words
 from tests.workspaces.stage import ready
 
@@ -79,6 +79,16 @@ def test_the_last_owner_stays_and_reads_why(alice_at: Client, alice: User, proje
     assert "Alice is the last owner of climate; make another member an owner first" in help_text
     away = reverse("frontend:organization_member_remove", args=["climate", alice.pk])
     assert "last owner of climate" in words(alice_at.post(away, follow=True))
+
+
+def test_an_owner_who_leaves_lands_on_a_page_that_says_so(
+    alice_at: Client, alice: User, bob: User, project: Project
+) -> None:
+    OrganizationMembershipFactory.create(organization=project.organization, user=bob, role="owner")
+    leave = reverse("frontend:organization_member_remove", args=["climate", alice.pk])
+    landed = alice_at.post(leave, follow=True)
+    assert landed.status_code == 200
+    assert f"You left {project.organization.name}." in words(landed)
 
 
 def test_who_holds_a_credential_is_found(
