@@ -27,6 +27,7 @@ from tenants.selectors import actor_for
 log = structlog.get_logger(__name__)
 NOT_STORED = "nothing was changed: a character of a text, a number or a date cannot be stored"
 UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+CODES = frozenset({"mfa_authenticate", "mfa_reauthenticate"})  # of who has a second factor
 
 
 class CompressionMiddleware(GZipMiddleware):
@@ -99,7 +100,12 @@ class ConsoleMiddleware:
 
 
 def _too_many(request: HttpRequest, error: TooManyTries) -> HttpResponseBase:
-    context = {"exception": error, "minutes": ceil(error.retry_after / 60), "mails": settings.MAILS_ENABLED}
+    context = {
+        "exception": error,
+        "minutes": ceil(error.retry_after / 60),
+        "mails": settings.MAILS_ENABLED,
+        "code": request.resolver_match is not None and request.resolver_match.view_name in CODES,
+    }
     response = render(request, "429.html", context, status=error.status)
     response["Retry-After"] = str(error.retry_after)
     return response

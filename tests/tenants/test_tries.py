@@ -256,6 +256,22 @@ def test_a_mailbox_gives_no_more_guesses_at_the_second_factor(alice: User) -> No
     assert codes == [200] * 5 + [429] * 2
 
 
+def test_the_page_of_a_wait_promises_a_second_factor_nothing(alice: User) -> None:
+    reset, offer = reverse("account_reset_password"), "If your account has no second factor, you can also"
+    wrong("alice", PAIR.free)
+    page = tried("alice", RIGHT).content.decode()
+    assert page.index("Ask an operator") < page.index(offer) < page.index(reset)
+    TOTP.activate(alice, generate_totp_secret())
+    guess = Client(REMOTE_ADDR=HOME)
+    guess.post(DOOR, {"login": "alice", "password": RIGHT})
+    codes = [guess.post(reverse("mfa_authenticate"), {"code": f"00000{number}"}) for number in range(6)]
+    assert codes[-1].status_code == 429
+    page = codes[-1].content.decode()
+    assert "Ask an operator of the portal to end the wait." in page
+    assert reset not in page
+    assert offer not in page
+
+
 def test_an_operator_sees_who_waits_and_ends_it(alice: User, olga: User) -> None:
     operator = Client(REMOTE_ADDR=HOME)
     operator.force_login(olga)
