@@ -10,7 +10,7 @@ from billing.quotes import Quote, QuoteItem, QuoteLine, quote
 from billing.rating import Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
-from frontend.presenters.money import HOW, SHARED, month_words, shared_name
+from frontend.presenters.money import HOW, SHARED, month_words, notes_of, shared_name
 from gpuaas.metering.models import TOKEN_METERS, Meter
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import STAYING, WorkspaceState
@@ -38,6 +38,7 @@ class CostCard:
     per_hour: Decimal
     lines: tuple[CostLine, ...]
     facts: tuple[Fact, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ def cost_card(workspace: Workspace, *, now: datetime, zone_day: str) -> CostCard
         per_hour=running.per_hour,
         lines=_lines(running, so_far),
         facts=_facts(workspace, running, total, now),
+        notes=notes_of(running) if workspace.state in STAYING else (),
     )
 
 

@@ -9,13 +9,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from billing.services import rate_set
 from frontend.presenters.held import conditions_of
+from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.core.looks import Tone
+from gpuaas.metering.models import Meter
 from gpuaas.workspaces.models import Robot, Workspace
 from gpuaas.workspaces.services import workspace_delete
-from tenants.actors import Actor
+from tenants.actors import SYSTEM, Actor
 from tenants.models import User
+from tests.billing.stage import interval_make
 from tests.frontend.disabled import sentences_of
 from tests.frontend.markup import words
 from tests.frontend.operator.trouble import drift_of, eviction_of
@@ -130,6 +134,21 @@ def test_all_events_come_a_page_at_a_time_in_either_order(alice_at: Client, trou
     assert every == sorted(every, reverse=True)
     oldest = alice_at.get(f"{history}?sort=at").context["list"].rows
     assert [event.at for event in oldest] == sorted(every)[:50]
+
+
+def test_the_cost_to_the_end_of_the_lease_says_when_prices_change(
+    alice_at: Client, workspace: Workspace, h100: Flavor
+) -> None:
+    now = clock.now()
+    interval_make(workspace, h100, now - timedelta(hours=1), None)
+    assert "Prices change on" not in page(alice_at, workspace)
+    change = {"price": "3", "valid_from": now + timedelta(days=1)}
+    rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, **change)
+    text = page(alice_at, workspace)
+    assert "From now to end of lease" in text
+    assert "Prices change on" in text
+    Workspace.objects.filter(pk=workspace.pk).update(state="deleting")
+    assert "Prices change on" not in page(alice_at, workspace)
 
 
 def test_suspending_says_what_stops_and_what_stays(alice_at: Client, troubled: Workspace) -> None:
