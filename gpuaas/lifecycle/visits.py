@@ -23,7 +23,7 @@ from gpuaas.core.conditions import Status
 from gpuaas.core.errors import Conflict, GpuaasError, NotFound, Unauthorized, Unavailable, Unconfirmed
 from gpuaas.core.queue import poke
 from gpuaas.core.rows import one_or_none
-from gpuaas.lifecycle.kind import FAILED, ConditionChange, Kind, conditions_write
+from gpuaas.lifecycle.kind import FAILED, GOING, ConditionChange, Kind, conditions_write
 from gpuaas.lifecycle.models import Provisioned
 from gpuaas.lifecycle.operations import ADMISSION, OperationRow, StepRow, StepState
 from gpuaas.providers.base import TENACIOUS, Change, Provisioner, StepOutcome, change_unknown
@@ -81,9 +81,22 @@ _tally: ContextVar[_Tally | None] = ContextVar("tally", default=None)
 
 def visit(kind: Kind[RowT], pk: uuid.UUID, work: Callable[[RowT], None]) -> None:
     """Runs `work` on the row if it is due and not claimed, and the kind's task once more if it is due again by then."""
-    claims.claimed(kind.rows.model, pk, lambda row: _counted(row, work), seconds=CLAIM_SECONDS, only_due=True)
+
+    def at_site(row: RowT) -> None:
+        if _is_left_behind(row):
+            claims.release(row, due_at=None, attempts=0)
+        else:
+            _counted(row, work)
+
+    claims.claimed(kind.rows.model, pk, at_site, seconds=CLAIM_SECONDS, only_due=True)
     if kind.rows.filter(pk=pk, claim_until=None, due_at__lte=clock.now()).exists():
         poke(kind.task, str(pk))
+
+
+def _is_left_behind(row: RowT) -> bool:
+    """Whether its site was removed, which has no credentials any more: it would be asked for what was left there for ever. Read only
+    of what is gone or could not be done."""
+    return (row.state in GOING or row.attempts > 0) and row.site.removed_at is not None
 
 
 def _counted(row: RowT, work: Callable[[RowT], None]) -> None:

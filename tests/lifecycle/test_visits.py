@@ -3,15 +3,18 @@
 import pytest
 from prometheus_client import REGISTRY
 
+from billing.services.site_removal import site_remove
 from gpuaas.catalog.models import Site
 from gpuaas.core import claims
 from gpuaas.lifecycle.visits import visit
+from gpuaas.metering.models import UsageInterval
 from gpuaas.providers.sandbox.dials import ALWAYS, dials_set, failure_plan
 from gpuaas.workspaces.models import Workspace
+from gpuaas.workspaces.services import workspace_delete
 from gpuaas.workspaces.services.rows import WORKSPACE
 from tenants.actors import Actor
 from tenants.models import Project
-from tests.workspaces.stage import fast, request, run_now, settle
+from tests.workspaces.stage import fast, ready, request, run_now, settle
 
 pytestmark = pytest.mark.django_db
 
@@ -53,6 +56,23 @@ def test_a_site_that_is_down_and_then_refuses(
     found = visits(before, "provisioning")
     assert found["failed"] == 1
     assert found["later"] >= 3
+
+
+def test_a_removed_site_is_not_asked_what_a_deletion_has_left(
+    as_alice: Actor, as_olga: Actor, project: Project, site: Site
+) -> None:
+    """The last look after a deletion is due when the site may be gone already."""
+    workspace = ready(as_alice, project, site)
+    workspace_delete(actor=as_alice, workspace=workspace)
+    assert settle(workspace).state == "deleted"
+    UsageInterval.objects.filter(site=site).delete()
+    Site.objects.filter(pk=site.pk).update(enabled=False)
+    site_remove(actor=as_olga, site=site, name=site.slug)
+    dials_set(site.pk, down=True)  # as one that nobody has credentials for
+    for _ in range(2):
+        row = run_now(workspace)
+        assert (row.due_at, row.claim_until, row.attempts) == (None, None, 0)
+        assert row.conditions["Reachable"]["status"] == "True"
 
 
 def test_a_visit_that_lost_its_claim_or_broke(as_alice: Actor, project: Project, before: str) -> None:
