@@ -10,7 +10,7 @@ from billing.months import month_next, month_of
 from billing.states import CloseState
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.services import site_detach
-from gpuaas.clusters.models import Cluster, ClusterTemplate
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate
 from gpuaas.clusters.states import LIVE as CLUSTERS_LIVE
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid
@@ -53,7 +53,8 @@ def site_leftovers(*, site: Site) -> list[str]:
 def _leftovers(site: Site) -> Iterator[str]:
     workspaces = Workspace.objects.filter(site=site, state__in=LIVE)
     yield from _named("workspace", workspaces, "delete them, or wait until they are gone")
-    clusters = Cluster.objects.filter(site=site, state__in=CLUSTERS_LIVE)
+    bursting = ClusterPool.objects.filter(flavor__pool__site=site).values("cluster")
+    clusters = Cluster.objects.filter(Q(site=site) | Q(pk__in=bursting), state__in=CLUSTERS_LIVE)
     yield from _named("cluster", clusters, "delete them, or wait until they are gone")
     templates = ClusterTemplate.objects.filter(site=site).exclude(state="retired")
     yield from _named("cluster template", templates, "retire them")

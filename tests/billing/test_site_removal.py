@@ -11,7 +11,7 @@ from billing.services.site_removal import site_leftovers, site_remove
 from gpuaas.catalog.models import Flavor, GpuPool, Site
 from gpuaas.catalog.selectors import capacity_map, flavors_for, sites_for
 from gpuaas.catalog.services import site_create, site_probe, site_update
-from gpuaas.clusters.models import Cluster, ClusterTemplate
+from gpuaas.clusters.models import Cluster, ClusterPool, ClusterTemplate
 from gpuaas.core.errors import Conflict, Forbidden, Invalid, NotFound
 from gpuaas.metering.models import UsageInterval
 from gpuaas.metering.selectors import intervals_for, sites_metered
@@ -20,6 +20,7 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tests.billing.closed import month_close
 from tests.billing.stage import cluster_make, interval_make, pool_stage, utc, workspace_make
+from tests.factories.catalog import FlavorFactory
 from tests.frontend.markup import asks_again
 from tests.lasting import lasting
 
@@ -68,6 +69,23 @@ def test_what_still_is_there_is_said(
     site_remove(actor=as_olga, site=site, name=site.slug)
     assert Invoice.objects.get().subtotal_minor == 200
     assert [each.site.slug for each in intervals_for(actor=as_olga)] == ["ber-1"]
+
+
+def test_a_cluster_of_another_site_has_a_pool_there(
+    site: Site, h100: Flavor, project: Project, alice: User, as_olga: Actor
+) -> None:
+    """It sleeps, so nothing of it is used there; without the site it could neither be woken nor deleted."""
+    Workspace.objects.update(state="deleted")
+    home = FlavorFactory.create(pool__site__slug="fra-1")
+    cluster = cluster_make(project, home, alice)
+    Cluster.objects.update(state="suspended")
+    ClusterPool.objects.create(cluster=cluster, name="burst", flavor=h100, count=2, release="1.35.6")
+    ClusterPool.objects.create(cluster=cluster, name="more", flavor=h100, count=0, release="1.35.6")
+    assert site_leftovers(site=site) == ["1 cluster (sim): delete them, or wait until they are gone"]
+    with pytest.raises(Conflict, match=r"1 cluster \(sim\)"):
+        site_remove(actor=as_olga, site=site, name=site.slug)
+    Cluster.objects.update(state="deleted")
+    site_remove(actor=as_olga, site=site, name=site.slug)
 
 
 def test_nothing_is_asked_of_it_any_more(site: Site, as_olga: Actor) -> None:
