@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.models import Count, Q, QuerySet, Sum
 
 from gpuaas.catalog.models import Flavor, GpuPool, Site
-from gpuaas.catalog.states import PriceClass
+from gpuaas.catalog.states import OfferState, PriceClass
 from gpuaas.core import clock
 from gpuaas.core.clock import TO_THE_MINUTE
 from gpuaas.core.errors import Conflict, Invalid, NotFound
@@ -162,7 +162,7 @@ def pool_reserve(
 ) -> PoolReservation:
     """Reserves the whole pool of `flavor`, from now or later, for the organization of `project`.
 
-    Raises Invalid on `flavor` (not of the class reserved), `valid_from` (in the past, already reserved at that time,
+    Raises Invalid on `flavor` (not of the class reserved, or retired), `valid_from` (in the past, already reserved at that time,
     or now while others hold some of it) and `valid_to` (not after the start).
     """
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
@@ -317,6 +317,10 @@ def _plan(
         sold = flavor.get_price_class_display().lower()
         raise Invalid.field(
             "flavor", f"{flavor.slug} is sold {sold}; choose a flavor of the price class reserved"
+        )
+    if Flavor.objects.filter(pk=flavor.pk, state=OfferState.RETIRED).exists():
+        raise Invalid.field(
+            "flavor", f"{flavor.slug} is retired, so nobody could get any of it; publish it first"
         )
     now = clock.whole_second(clock.now())
     start, end = _span(now, valid_from, valid_to)

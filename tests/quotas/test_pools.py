@@ -10,6 +10,7 @@ import pytest
 from django.db import connection, transaction
 
 from gpuaas.catalog.models import Flavor, Site
+from gpuaas.catalog.services import flavor_publish, flavor_retire
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict, Invalid, NoCapacity
 from quotas.models import PoolReservation, Reservation, SiteCapacity
@@ -69,6 +70,20 @@ def refused(project: Project, site: Site) -> str:
 def guests_of(flavor: Flavor, project: Project, actor: Actor) -> list[Guest]:
     ((_, found),) = pool_guests(actor=actor, wanted=[(flavor.pool, project.organization_id)]).items()
     return found
+
+
+@pytest.mark.django_db
+def test_a_retired_flavor_reserves_no_pool(own: Flavor, project: Project, as_olga: Actor) -> None:
+    """Nobody could get any of it, its organization neither, which would be charged for all of it as idle."""
+    seen = Flavor.objects.select_related("pool__gpu_type", "pool__site").get(pk=own.pk)
+    flavor_retire(actor=as_olga, flavor=own)
+    for ask in (pool_reserve_check, pool_reserve):
+        with pytest.raises(Invalid, match=r"h100\.own is retired") as caught:
+            ask(actor=as_olga, flavor=seen, project=project)
+        assert list(caught.value.fields) == ["flavor"]
+    assert not PoolReservation.objects.exists()
+    flavor_publish(actor=as_olga, flavor=own)
+    pool_reserve(actor=as_olga, flavor=seen, project=project)
 
 
 @pytest.mark.django_db
