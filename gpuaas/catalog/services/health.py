@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from gpuaas.catalog.models import Node, Site, SiteReadings, SiteRound
-from gpuaas.catalog.services.rounds import round_release, round_run
+from gpuaas.catalog.services.rounds import round_release, round_run, round_site
 from gpuaas.catalog.states import RoundKind, Sharing
 from gpuaas.core import clock
 from gpuaas.core.queue import poke
@@ -37,6 +37,7 @@ def _health_write(
     nodes = set(Node.objects.filter(site=row.site_id).values_list("name", flat=True))
     stored = {name: each for name, each in row.found.items() if name in nodes}
     stored |= {each.node: _stored(each) for each in reports if each.node in nodes}
+    round_site(row)
     if not round_release(row, found=stored):
         return False
     if stored != row.found:

@@ -5,7 +5,7 @@ import uuid
 from django.db import transaction
 
 from gpuaas.catalog.models import Flavor, Site, SiteRound
-from gpuaas.catalog.services.rounds import round_release, round_retry, round_run
+from gpuaas.catalog.services.rounds import round_release, round_retry, round_run, round_site
 from gpuaas.catalog.spec import flavor_amount
 from gpuaas.catalog.states import OfferState, RoundKind
 from gpuaas.core import clock
@@ -36,10 +36,11 @@ def _offers_of(site: Site) -> tuple[tuple[FlavorAmount, ...], tuple[str, ...]]:
 
 @transaction.atomic
 def _done_write(row: SiteRound, count: int) -> bool:
+    site = round_site(row)
     if not round_release(row):
         return False
     _condition_write(
-        row,
+        site,
         Status.TRUE,
         "Offered",
         f"{count} {'flavor exists' if count == 1 else 'flavors exist'} at the site.",
@@ -48,13 +49,13 @@ def _done_write(row: SiteRound, count: int) -> bool:
 
 
 def _failure_write(row: SiteRound, error: GpuaasError) -> None:
+    site = round_site(row)
     if round_retry(row, error):
         remedy = "Retire the flavor, or repair its objects at the site; the portal tries again automatically."
-        _condition_write(row, Status.FALSE, "NotOffered", f"{error.message.rstrip('.')}.", remedy)
+        _condition_write(site, Status.FALSE, "NotOffered", f"{error.message.rstrip('.')}.", remedy)
 
 
-def _condition_write(row: SiteRound, status: Status, reason: str, message: str, remedy: str = "") -> None:
-    site = Site.objects.select_for_update().only("conditions").get(pk=row.site_id)
+def _condition_write(site: Site, status: Status, reason: str, message: str, remedy: str = "") -> None:
     conditions = condition_set(
         site.conditions,
         type=OFFERED,
@@ -65,4 +66,4 @@ def _condition_write(row: SiteRound, status: Status, reason: str, message: str, 
         now=clock.now(),
     )
     if conditions != site.conditions:
-        Site.objects.filter(pk=row.site_id).update(conditions=conditions)
+        Site.objects.filter(pk=site.pk).update(conditions=conditions)

@@ -17,6 +17,7 @@ from gpuaas.catalog.services.rounds import (
     round_release,
     round_retry,
     round_run,
+    round_site,
     rounds_wake,
 )
 from gpuaas.catalog.states import RoundKind
@@ -74,10 +75,10 @@ def site_preflight_look(site_id: uuid.UUID, *, seconds: float = 30.0) -> bool:
 @transaction.atomic
 def _checks_write(row: SiteRound, checks: Sequence[Check]) -> bool:
     blocking = [check.type for check in checks if check.blocking and check.status == Status.FALSE]
+    site = round_site(row)
     if not round_release(row, seconds=UNFIT_SECONDS if blocking and not row.site.sell_unfit else None):
         return False
     now = clock.now()
-    site = Site.objects.select_for_update().get(pk=row.site_id)
     conditions = conditions_of(checks, site.checks, now)
     conditions = condition_set(
         {**conditions, **_kept(site, CHECKED, SELLABLE)},
@@ -92,9 +93,9 @@ def _checks_write(row: SiteRound, checks: Sequence[Check]) -> bool:
 
 
 def _failure_write(row: SiteRound, error: GpuaasError) -> None:
+    site = round_site(row)
     if not round_retry(row, error):
         return
-    site = Site.objects.select_for_update().get(pk=row.site_id)
     checks = condition_set(
         site.checks,
         type=CHECKED,

@@ -63,6 +63,12 @@ def round_run(
     return known is not None and claimed(SiteRound, known, work, failed=failed or round_retry)
 
 
+def round_site(row: SiteRound) -> Site:
+    """The site of a round that ends, locked. Whoever writes both locks the site first, as who asks for a round or takes the site away
+    does: in the other order each would wait for the other."""
+    return Site.objects.select_for_update(no_key=True).get(pk=row.site_id)
+
+
 def round_release(row: SiteRound, *, seconds: float | None = None, **changes: object) -> bool:
     """Ends the round; False if the claim was lost and the result must be dropped. seconds: until the next one, if that comes sooner
     than usual."""
