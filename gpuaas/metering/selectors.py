@@ -109,6 +109,11 @@ def intervals_open(*, site_id: uuid.UUID) -> QuerySet[UsageInterval]:
     return UsageInterval.objects.filter(site_id=site_id, meter__in=HOLDING_METERS, ended_at__isnull=True)
 
 
+def intervals_unsold() -> QuerySet[UsageInterval]:
+    """GPUs that run now and that no flavor sells; vCPU, memory and storage never have a flavor. For the portal's own health."""
+    return UsageInterval.objects.filter(ended_at__isnull=True, flavor__isnull=True, meter__startswith="gpu_")
+
+
 def usage_by_project(
     *,
     actor: Actor,

@@ -29,8 +29,8 @@ from gpuaas.core.models import SEEN, Process, ProcessKind
 from gpuaas.lifecycle.enforce import ENFORCED
 from gpuaas.lifecycle.operations import OperationRow
 from gpuaas.lifecycle.visits import REACHABLE
-from gpuaas.metering.models import Meter, UsageInterval
-from gpuaas.metering.selectors import sites_metered
+from gpuaas.metering.models import Meter
+from gpuaas.metering.selectors import intervals_unsold, sites_metered
 from gpuaas.system.work import work_list
 from gpuaas.workspaces.models import Drift, Operation, Workspace
 from gpuaas.workspaces.states import DriftState, WorkspaceState
@@ -200,7 +200,7 @@ def metering(now: datetime) -> Iterator[Metric]:
     yield gauge(
         "gpuaas_meter_lag_seconds", "How long ago the meter last heard from the site.", ("site",), lag
     )
-    unsold = UsageInterval.objects.filter(ended_at__isnull=True, flavor__isnull=True).order_by()
+    unsold = intervals_unsold().order_by()
     yield gauge(
         "gpuaas_usage_unsold_intervals",
         "Open intervals of GPUs that no flavor sells: without a price by their name they are not billed.",

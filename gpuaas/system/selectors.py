@@ -15,7 +15,7 @@ from gpuaas.core import clock
 from gpuaas.core.models import Process
 from gpuaas.lifecycle.visits import REACHABLE
 from gpuaas.metering.health import PROOF_LATE
-from gpuaas.metering.models import UsageInterval
+from gpuaas.metering.selectors import intervals_unsold
 from gpuaas.system import health
 from gpuaas.system.gauges import RECENT
 from gpuaas.system.health import Part
@@ -85,7 +85,7 @@ def _sites(now: datetime) -> list[SiteState]:
     rows = Site.objects.filter(enabled=True, removed_at__isnull=True).select_related("meter")
     visited = _visited(now)
     drift = _counts(Drift.objects.filter(state=DriftState.OPEN), "workspace__site")
-    unsold = _counts(UsageInterval.objects.filter(ended_at__isnull=True, flavor__isnull=True), "site")
+    unsold = _counts(intervals_unsold(), "site")
     return [
         _site(row, now, visited.get(row.pk, Visited()), drift.get(row.pk, 0), unsold.get(row.pk, 0))
         for row in rows

@@ -16,10 +16,12 @@ from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.core.models import Process
 from gpuaas.metering.models import Meter, SiteMeter, UsageInterval
+from gpuaas.metering.services import held_sync
 from gpuaas.system import gauges
-from gpuaas.workspaces.models import Drift, Operation, Workspace
+from gpuaas.system.selectors import system_get
+from gpuaas.workspaces.models import Drift, Holding, Operation, Workspace
 from quotas.models import SiteCapacity
-from tenants.actors import SYSTEM
+from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, User
 from tests.architecture import reference
 from tests.factories.catalog import SiteFactory
@@ -126,6 +128,34 @@ def test_gpus_that_run_without_a_price(value: Ask, workspace: Workspace, h100: F
     start = now - timedelta(hours=2)
     rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, price="2", valid_from=start)
     assert value("gpuaas_usage_unpriced_gpus", meter="gpu_held") == 4
+
+
+def test_only_gpus_can_be_without_a_flavor(
+    value: Ask, workspace: Workspace, h100: Flavor, as_olga: Actor
+) -> None:
+    """vCPU, memory and storage of what tenants hold never have one."""
+    now, site = clock.now(), workspace.site
+    for meter, quantity in ((Meter.VCPU_HELD, 8), (Meter.MEMORY_HELD, 64), (Meter.STORAGE_HELD, 100)):
+        Holding.objects.create(
+            workspace=workspace, meter=meter.value, quantity=quantity, started_at=now - timedelta(hours=1)
+        )
+    assert held_sync() == 3
+    (state,) = (row for row in system_get(actor=as_olga).sites if row.site == site)
+    assert (value("gpuaas_usage_unsold_intervals", site=site.slug), state.unsold) == (None, 0)
+    UsageInterval.objects.create(
+        site=site,
+        project=workspace.project,
+        workspace=workspace,
+        consumer_uid="a",
+        consumer_name="a",
+        meter=Meter.GPU_ALLOCATED,
+        resource_name="nvidia.com/unknown",
+        quantity=4,
+        started_at=now - timedelta(hours=1),
+        last_seen_at=now,
+    )
+    (state,) = (row for row in system_get(actor=as_olga).sites if row.site == site)
+    assert (value("gpuaas_usage_unsold_intervals", site=site.slug), state.unsold) == (1, 1)
 
 
 def test_months_that_can_be_closed(value: Ask, workspace: Workspace, h100: Flavor, settings: Any) -> None:
