@@ -22,11 +22,17 @@ function mark(): void {
   }
 }
 
-/** `data-why`: what would be refused of the form around it, as the server answers while it is typed. */
+/**
+ * `data-why`: what would be refused of the form around it, as the server answers while it is typed. `data-anytime` is a button that
+ * only draws the form again, such as with more rows.
+ */
 function blockWhy(event: Event): void {
   const why = event.target;
   if (!(why instanceof HTMLElement) || !("why" in why.dataset)) return;
-  for (const button of all<HTMLButtonElement>("button[type=submit]", why.closest("form") ?? why)) {
+  for (const button of all<HTMLButtonElement>(
+    "button[type=submit]:not([data-anytime])",
+    why.closest("form") ?? why,
+  )) {
     button.disabled = why.textContent?.trim() !== "";
     if (button.disabled) button.setAttribute("aria-describedby", why.id);
     else button.removeAttribute("aria-describedby");

@@ -112,8 +112,13 @@ export function startOverlays(): void {
     openDialog(button.dataset["dialog"] ?? "");
   });
   onClick("[data-dialog-close]", (button) => button.closest("dialog")?.close());
+  // A text that is selected beyond the edge of its dialog ends there with a click, too.
+  let pressed: EventTarget | null = null;
+  document.addEventListener("pointerdown", ({ target }) => {
+    pressed = target;
+  });
   onClick("dialog", (dialog, event) => {
-    if (event.target === dialog) (dialog as HTMLDialogElement).close();
+    if (event.target === dialog && pressed === dialog) (dialog as HTMLDialogElement).close();
   });
   onClick("[data-menu-open]", toggleMenu);
   onClick("[data-drawer-open]", () => setDrawer(true));

@@ -155,8 +155,9 @@ function choose(place: number): void {
 
 function run(place: number): void {
   const entry = entries[place];
+  if (!entry) return;
   dialog()?.close();
-  entry?.run();
+  entry.run();
 }
 
 async function update(text: string): Promise<void> {
@@ -184,15 +185,22 @@ export function startPalette(): void {
   onClick("[data-palette-open]", openPalette);
   const input = one<HTMLInputElement>(".g-palette__input");
   let timer = 0;
+  const answer = (): void => {
+    window.clearTimeout(timer);
+    timer = 0;
+    void update(input?.value.trim() ?? "");
+  };
   input?.addEventListener("input", () => {
     window.clearTimeout(timer);
-    timer = window.setTimeout(() => void update(input.value.trim()), 90);
+    timer = window.setTimeout(answer, 90);
   });
   input?.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") choose(chosen + 1);
     else if (event.key === "ArrowUp") choose(chosen - 1);
-    else if (event.key === "Enter") run(chosen);
-    else return;
+    else if (event.key === "Enter") {
+      if (timer) answer(); // what is shown is of another text
+      run(chosen);
+    } else return;
     event.preventDefault();
   });
 }

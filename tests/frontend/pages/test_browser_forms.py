@@ -311,3 +311,25 @@ def test_a_statement_prints_as_a_table_on_a4(
     assert table.evaluate("e => getComputedStyle(e).display") == "table"
     assert table.locator("thead").evaluate("e => getComputedStyle(e).display") == "table-header-group"
     assert page.evaluate("document.documentElement.scrollWidth") <= A4["width"]
+
+
+def test_a_text_that_is_selected_beyond_the_edge_of_its_dialog_leaves_it_open(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/o/climate/")
+    page.get_by_role("button", name="New project").click()
+    dialog, name = page.locator("#new-project"), page.locator("#new-project [name=slug]")
+    name.fill("ocean")
+    at, edge = name.bounding_box(), dialog.bounding_box()
+    assert at is not None
+    assert edge is not None
+    page.mouse.move(at["x"] + 60, at["y"] + at["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(edge["x"] - 40, at["y"] + at["height"] / 2, steps=4)
+    page.mouse.up()
+    expect(dialog).to_be_visible()
+    expect(name).to_have_value("ocean")
+    page.mouse.click(edge["x"] - 40, edge["y"] - 40)
+    expect(dialog).to_be_hidden()
+    assert complaints == []

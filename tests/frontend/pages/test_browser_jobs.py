@@ -1,4 +1,6 @@
-"""A job that waits, in a browser: its turn is changed, and its page says by when it starts."""
+"""Jobs in a browser: the turn of one that waits is changed, and a form that is not complete yet is filled in step by step."""
+
+import re
 
 import pytest
 from playwright.sync_api import Browser, expect
@@ -45,4 +47,28 @@ def test_its_turn_is_changed(
         for size in SIZES:
             page.set_viewport_size(SIZES[size])
             looked_at(page, size, picture=f"job-queued-{theme}")
+    assert complaints == []
+
+
+def test_rows_and_a_template_are_had_of_a_form_that_is_not_complete(
+    chromium: Browser, alice: User, room: Workspace
+) -> None:
+    with served() as address:
+        page, complaints = opened(context_for(chromium, address, alice))
+        page.goto(f"{address}/p/weather-lm/jobs/new/")
+        page.get_by_label("Image").fill("ghcr.io/lab/train:3")
+        submit = page.get_by_role("button", name="Submit job")
+        submit.scroll_into_view_if_needed()
+        expect(page.locator("#why")).to_contain_text("Enter")
+        expect(submit).to_be_disabled()
+        addresses = page.locator("[name^=inputs_][name$=_url]")
+        expect(addresses).to_have_count(2)
+        page.get_by_role("button", name="More rows for files").click(timeout=5_000)
+        expect(addresses).to_have_count(4)
+        expect(page.get_by_label("Image")).to_have_value("ghcr.io/lab/train:3")
+        submit.scroll_into_view_if_needed()
+        expect(submit).to_be_disabled()
+        page.get_by_role("button", name="Save as template").click(timeout=5_000)
+        expect(page).to_have_url(re.compile("/jobs/templates/new/"))
+        expect(page.get_by_label("Image")).to_have_value("ghcr.io/lab/train:3")
     assert complaints == []

@@ -81,6 +81,27 @@ def test_what_is_found_meanwhile_does_not_take_the_place_of_what_is_highlighted(
     assert complaints == []
 
 
+def test_enter_takes_what_was_typed_and_not_what_was_shown_before(
+    chromium: Browser, address: str, alice: User
+) -> None:
+    """By who types fast: before the list is drawn for the text, and where nothing is found yet."""
+    typed = """(input, text) => {
+        input.value = text;
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+        input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+    }"""
+    page, complaints = opened(context_for(chromium, address, alice))
+    page.goto(f"{address}/p/weather-lm/")
+    page.keyboard.press("Control+k")
+    palette, text = page.locator("#palette"), page.locator(".g-palette__input")
+    expect(palette.get_by_role("option").first).to_be_visible()
+    text.evaluate(typed, "nothing of that name")
+    expect(palette.get_by_text("No results.")).to_be_visible()
+    text.evaluate(typed, "members")
+    expect(page.locator("h1")).to_have_text("Members")
+    assert complaints == []
+
+
 def test_the_palette_says_that_the_portal_is_away_and_then_finds_again(
     chromium: Browser, address: str, alice: User, bob: User
 ) -> None:
