@@ -23,6 +23,7 @@ from gpuaas.providers.kubeapi.guards.writing import OURS
 
 COALESCE_SECONDS = 0.2
 PROOF_SECONDS = 10.0
+PAUSE_SECONDS = 1.0  # between the beginnings of two windows: a site may end each at once
 _QUEUE = 10_000
 
 
@@ -174,10 +175,12 @@ class _Watch:
         if not version:
             version = self._fill(kind, report=False)
         while not self.stop.is_set() and (left := int(deadline - time.monotonic())) >= 1:
+            began = time.monotonic()
             try:
                 version = self._window(kind, version, left)
             except Expired:
                 version = self._fill(kind, report=True)
+            self.stop.wait(max(began + PAUSE_SECONDS - time.monotonic(), 0))
 
     def _fill(self, kind: Kind, *, report: bool) -> str:
         """Read the present state and report what changed since it was last seen; if it never was, the whole site. Of a kind that
