@@ -50,7 +50,8 @@ class UsageStream:
         self._api = api
         self._classes = claims.Classes()
         self._aliases: dict[str, str] = {}
-        self._spaces: frozenset[str] | None = None
+        self._spaces: frozenset[str] = frozenset()
+        self._told: frozenset[str] = frozenset()  # those of them whose consumers of before have all been told
         self._book = ClaimBook()
         self._pods: OrderedDict[str, pods.Fixed] = OrderedDict()
         self._claimants = Claimants()
@@ -62,7 +63,7 @@ class UsageStream:
             if not position.pods or (self._classes.served and not position.claims):
                 position = yield from self._relist()
             else:
-                self._claims_resume(position)
+                self._claims_resume(position, newcomers)
                 yield from self._newcomers(newcomers)
             yield from self._follow(position, seconds)
         except Expired:
@@ -79,12 +80,13 @@ class UsageStream:
             self._pods.clear()
 
     def _spaces_read(self) -> frozenset[str]:
-        """Reads our namespaces with foreign names (adopted ones); returns those that are new to us."""
+        """Reads our namespaces with foreign names (adopted ones); returns those of which not all is told yet."""
         ours = self._api.items(NAMESPACES, labelSelector=names.WORKSPACE)
         self._classes_read(claims.sold_in(ours))
         adopted = {each["metadata"]["name"] for each in ours}
-        before, self._spaces = self._spaces, frozenset(filter(_is_foreign_name, adopted))
-        return self._spaces - (before or frozenset())
+        self._spaces = frozenset(filter(_is_foreign_name, adopted))
+        self._told &= self._spaces
+        return self._spaces - self._told
 
     def _newcomers(self, spaces: frozenset[str]) -> Iterator[UsageEvent]:
         """Consumers that ran there before the adoption were skipped when they were reported."""
@@ -93,6 +95,7 @@ class UsageStream:
                 yield from self._pod_event(UsageKind.SEEN, pod)
         if spaces:
             yield from self._allocated()
+        self._told = self._spaces
 
     def _allocated(self) -> Iterator[UsageEvent]:
         for allocation in self._book.held.values():
@@ -111,6 +114,7 @@ class UsageStream:
         if self._classes.served:
             self._book = self._claims_list()
             yield from self._allocated()
+        self._told = self._spaces
         position = Position(pods_version, self._book.version)
         yield UsageEvent(kind=UsageKind.RELISTED, at=now(), cursor=position.write())
         return position
@@ -123,12 +127,18 @@ class UsageStream:
                 self._claim_note(book, claim)
         return book
 
-    def _claims_resume(self, position: Position) -> None:
+    def _claims_resume(self, position: Position, newcomers: frozenset[str]) -> None:
         """The allocations at the cursor: remembered, or read from the site's history. Raises Expired."""
-        if self._classes.served and self._book.version != position.claims:
-            query = {"resourceVersion": position.claims, "resourceVersionMatch": "Exact"}
+        if not self._classes.served:
+            return
+        query = {"resourceVersion": position.claims, "resourceVersionMatch": "Exact"}
+        if self._book.version != position.claims:
             self._book = self._claims_list(**query)
             self._book.version = position.claims
+            return
+        for space in sorted(newcomers):  # skipped as long as it was not ours
+            for claim in self._api.items(f"{claims.DRA}/namespaces/{space}/resourceclaims", **query):
+                self._claim_note(self._book, claim)
 
     # -- watches ----------------------------------------------------------------------------------------------------
 
@@ -210,7 +220,7 @@ class UsageStream:
             yield self._claimants.event(after, UsageKind.SEEN)
 
     def _is_ours(self, space: str) -> bool:
-        return names.is_workspace_namespace(space) or space in (self._spaces or ())
+        return names.is_workspace_namespace(space) or space in self._spaces
 
 
 def _is_foreign_name(space: str) -> bool:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import GpuAmount, ObservedConsumer, UsageEvent, UsageKind
 from gpuaas.providers.kubeapi import names
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -228,6 +229,52 @@ def test_an_adopted_namespace_is_told_of_from_the_window_in_which_it_became_ours
     again = list(driver.watch_usage(events[-1].cursor, seconds=1))
     told = {event.consumer.name for event in again if event.consumer and event.workspace_name == team}
     assert told == {"before"}
+
+
+def test_what_a_site_failed_to_say_of_a_namespace_that_becomes_ours_is_told_the_next_time(
+    lab: LabSite, team: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, driver, path = lab.api(), lab.driver(), f"/api/v1/namespaces/{team}/pods"
+    api.create(path, pod("before", {"nvidia.com/gpu": "1"}, tolerations=[{"operator": "Exists"}]))
+    cursor = list(driver.watch_usage("", seconds=1))[-1].cursor
+    ours(lab, team)
+    items = Api.items
+
+    def failing(self: Api, where: str, **query: str) -> list[Object]:
+        if where == path:
+            raise Unavailable("the site's API server does not answer")
+        return items(self, where, **query)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Api, "items", failing)
+        with pytest.raises(Unavailable):
+            list(driver.watch_usage(cursor, seconds=1))
+    again = list(driver.watch_usage(cursor, seconds=1))
+    assert "before" in {
+        event.consumer.name for event in again if event.consumer and event.workspace_name == team
+    }
+
+
+def test_claims_of_a_namespace_that_becomes_ours_are_told_of_by_the_stream_that_skipped_them(
+    lab: LabSite, team: str
+) -> None:
+    api, driver = lab.api(), lab.driver()
+    claims = f"{DRA}/namespaces/{team}/resourceclaims"
+    api.create(claims, {"metadata": {"name": "before"}, "spec": claim_spec()})
+    body = claimer("user", resourceClaimName="before")
+    body["spec"]["tolerations"] = [{"operator": "Exists"}]
+    api.create(f"/api/v1/namespaces/{team}/pods", body)
+    until(lambda: "allocation" in (api.get(f"{claims}/before").get("status") or {}), "it is allocated")
+    events = list(driver.watch_usage("", seconds=1))
+    assert all(event.workspace_name != team for event in events)
+    ours(lab, team)
+    again = list(driver.watch_usage(events[-1].cursor, seconds=1))
+    told = {
+        each.name: dict(each.gpus)
+        for event in again
+        if event.workspace_name == team and (each := event.consumer)
+    }
+    assert told == {"user": {}, "before": {"gpuaas.io/h200": 1}}
 
 
 def _started(consumer: ObservedConsumer) -> float:
