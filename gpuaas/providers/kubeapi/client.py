@@ -55,7 +55,6 @@ class _Answer(Protocol):
 
     def stream(self, amt: int) -> Iterator[bytes]: ...
     def release_conn(self) -> None: ...
-
     def drain_conn(self) -> None: ...
     def close(self) -> None: ...
 
@@ -126,14 +125,15 @@ class Api:
             return None
 
     def pages(self, path: str, **query: str) -> Iterator[Object]:
-        """A whole collection, page by page, at one version."""
-        token = ""
+        """A whole collection, page by page, at one version: after the first page the token says which, and nothing else may."""
+        select = query
         while True:
-            page = self.get(path, limit=str(PAGE), **query, **({"continue": token} if token else {}))
+            page = self.get(path, limit=str(PAGE), **select)
             yield page
-            token = page["metadata"].get("continue", "")
-            if not token:
+            if not (token := page["metadata"].get("continue")):
                 return
+            select = {key: each for key, each in query.items() if not key.startswith("resourceVersion")}
+            select["continue"] = token
 
     def items(self, path: str, **query: str) -> list[Object]:
         return [item for page in self.pages(path, **query) for item in page.get("items") or []]

@@ -9,7 +9,7 @@ import pytest
 
 from gpuaas.core.errors import Unavailable
 from gpuaas.providers.base import GpuAmount, ObservedConsumer, UsageEvent, UsageKind
-from gpuaas.providers.kubeapi import names
+from gpuaas.providers.kubeapi import client, names
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from gpuaas.providers.kubernetes.usage import UsageStream
@@ -275,6 +275,19 @@ def test_claims_of_a_namespace_that_becomes_ours_are_told_of_by_the_stream_that_
         if event.workspace_name == team and (each := event.consumer)
     }
     assert told == {"user": {}, "before": {"gpuaas.io/h200": 1}}
+
+
+def test_a_stream_that_begins_at_a_cursor_reads_more_claims_than_fit_on_a_page(
+    lab: LabSite, dra: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read as they were at the cursor: the site tells later pages by their token alone."""
+    for name in ("one", "two"):
+        claim(dra, name, count=1)
+    cursor = list(dra.driver.watch_usage("", seconds=1))[-1].cursor
+    monkeypatch.setattr(client, "PAGE", 1)
+    events = list(lab.driver().watch_usage(cursor, seconds=1))
+    assert events[-1].kind is UsageKind.BOOKMARK
+    assert not any(event.kind is UsageKind.RELIST for event in events)
 
 
 def _started(consumer: ObservedConsumer) -> float:
