@@ -12,6 +12,7 @@ from gpuaas.providers.kubeapi.client import Object
 from gpuaas.providers.kubeapi.demand import FINISHED, NO_ALIASES, devices
 
 GUARDED = "ValidatingAdmissionPolicy"  # begins what the API server answers where a guard refuses
+LONGEST_GRACE = 2**63 // 10**9  # seconds that Kubernetes can add to a time; it counts nanoseconds
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([\w./-]+)")
 _TAINTED = re.compile(r"(\d+) node\(s\) had untolerated taint")
 _UNMATCHED = re.compile(r"(\d+) node\(s\) didn't match Pod's node affinity/selector")
@@ -58,8 +59,8 @@ def consumer(
         ended_at=max(ended, started) if started and ended else None,
         waiting_for=_waiting_for(pod) if phase == "Pending" else "",
         owner=known.owner,
-        uncharged_at=_uncharged_at(meta) if leaving else None,
-        deadline_at=_instant(meta["deletionTimestamp"]) if leaving else None,
+        uncharged_at=_uncharged_at(meta),
+        deadline_at=_deadline(meta),
     )
 
 
@@ -77,10 +78,17 @@ def owner(meta: Object) -> str:
     return ""
 
 
-def _uncharged_at(meta: Object) -> datetime:
+def _deadline(meta: Object) -> datetime | None:
+    """By when a pod that is being deleted ends. None where Kubernetes cannot say, because its own sum has overflowed into any year: a
+    member may ask for any grace period, and the pod runs on."""
+    counted = (meta.get("deletionGracePeriodSeconds") or 0) <= LONGEST_GRACE
+    return _instant(meta["deletionTimestamp"]) if meta.get("deletionTimestamp") and counted else None
+
+
+def _uncharged_at(meta: Object) -> datetime | None:
     """When the quota stops counting a deleted pod, even if its node never reports its end."""
-    grace = timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
-    return _instant(meta["deletionTimestamp"]) + grace
+    deadline = _deadline(meta)
+    return deadline and deadline + timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
 
 
 def vanished(pod: Object, *, seen_at: datetime, known: Fixed | None = None) -> ObservedConsumer:
@@ -91,8 +99,8 @@ def vanished(pod: Object, *, seen_at: datetime, known: Fixed | None = None) -> O
     finished = _all_finished(pod)
     if finished is not None:
         return replace(last, ended_at=max(finished, last.started_at))
-    deadline = pod["metadata"].get("deletionTimestamp")
-    end = min(whole_second(seen_at), _instant(deadline)) if deadline else whole_second(seen_at)
+    deadline = _deadline(pod["metadata"])
+    end = min(whole_second(seen_at), deadline) if deadline else whole_second(seen_at)
     return replace(last, ended_at=max(end, last.started_at))
 
 

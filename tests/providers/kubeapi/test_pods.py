@@ -1,12 +1,12 @@
 """When a pod held its devices, as far as its last state tells."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from gpuaas.providers.kubeapi import training
+from gpuaas.providers.kubeapi import pods, training
 from gpuaas.providers.kubeapi.client import _unmanaged
 from gpuaas.providers.kubeapi.demand import devices
 from gpuaas.providers.kubeapi.pods import owner, vanished
@@ -100,3 +100,30 @@ def test_field_owners_are_cut_out_of_a_line_and_nothing_else() -> None:
     assert json.loads(_unmanaged(line)) == {"metadata": meta, "spec": {"x": trap}}
     plain = json.dumps({"metadata": meta, "spec": {"x": trap}}, separators=(",", ":")).encode()
     assert _unmanaged(plain) == plain
+
+
+# seconds that no date holds; that make Kubernetes' own sum begin anew, in the past; the most that a request may say
+@pytest.mark.parametrize("seconds", [400_000_000_000, 18_446_744_073, 2**63 - 1])
+def test_a_grace_period_of_ages_keeps_a_pod_that_goes_on_and_nothing_else(seconds: int) -> None:
+    """A member may end a pod with any number: the pod runs on, and so does its meter."""
+    began = datetime(2026, 7, 1, 12, tzinfo=UTC)
+    going: dict[str, Any] = {
+        "metadata": {
+            "uid": "u",
+            "name": "a",
+            "creationTimestamp": "2026-07-01T12:00:00Z",
+            "deletionTimestamp": "1995-01-01T00:00:00Z",
+            "deletionGracePeriodSeconds": seconds,
+        },
+        "spec": {"nodeName": "n", "containers": [{"name": "main"}]},
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-07-01T12:00:00Z"}
+            ],
+        },
+    }
+    seen = pods.consumer(going)
+    assert (seen.started_at, seen.ended_at, seen.uncharged_at, seen.deadline_at) == (began, None, None, None)
+    later = began + timedelta(hours=9)
+    assert pods.vanished(going, seen_at=later).ended_at == later

@@ -290,6 +290,17 @@ def test_a_stream_that_begins_at_a_cursor_reads_more_claims_than_fit_on_a_page(
     assert not any(event.kind is UsageKind.RELIST for event in events)
 
 
+def test_a_member_who_gives_a_pod_ages_to_end_stops_no_meter(room: Room) -> None:
+    slow = pod("ages", {"nvidia.com/gpu": "1"})
+    slow["metadata"] |= {"annotations": {"lab.gpuaas.io/stop": "3600s"}}
+    room.tenant.create(room.path("pods"), slow)
+    room.run_to("ages", "Running")
+    room.tenant.delete(f"{room.path('pods')}/ages", gracePeriodSeconds="400000000000")
+    found, _ = listed(room.driver, room.spec.external_name)
+    assert (found["ages"].ended_at, found["ages"].deadline_at) == (None, None)
+    assert room.driver.observe(room.ref).consumers[0].name == "ages"
+
+
 def _started(consumer: ObservedConsumer) -> float:
     assert consumer.started_at is not None
     return consumer.started_at.timestamp()
