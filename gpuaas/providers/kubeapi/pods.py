@@ -60,7 +60,7 @@ def consumer(
         waiting_for=_waiting_for(pod) if phase == "Pending" else "",
         owner=known.owner,
         uncharged_at=_uncharged_at(meta),
-        deadline_at=_deadline(meta),
+        deadline_at=deadline_of(meta),
     )
 
 
@@ -78,7 +78,7 @@ def owner(meta: Object) -> str:
     return ""
 
 
-def _deadline(meta: Object) -> datetime | None:
+def deadline_of(meta: Object) -> datetime | None:
     """By when a pod that is being deleted ends. None where Kubernetes cannot say, because its own sum has overflowed into any year: a
     member may ask for any grace period, and the pod runs on."""
     counted = (meta.get("deletionGracePeriodSeconds") or 0) <= LONGEST_GRACE
@@ -87,20 +87,23 @@ def _deadline(meta: Object) -> datetime | None:
 
 def _uncharged_at(meta: Object) -> datetime | None:
     """When the quota stops counting a deleted pod, even if its node never reports its end."""
-    deadline = _deadline(meta)
+    deadline = deadline_of(meta)
     return deadline and deadline + timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
 
 
-def vanished(pod: Object, *, seen_at: datetime, known: Fixed | None = None) -> ObservedConsumer:
-    """A deleted pod. If no container reported its end, the pod ended no later than its deadline or when we saw it gone."""
+def vanished(
+    pod: Object, *, seen_at: datetime, known: Fixed | None = None, deadline: datetime | None = None
+) -> ObservedConsumer:
+    """A deleted pod. If no container reported its end, the pod ended no later than its deadline (`deadline`, where that was moved) or
+    when we saw it gone."""
     last = consumer(pod, known=known)
+    last = replace(last, deadline_at=deadline or last.deadline_at)
     if last.started_at is None or last.ended_at is not None:
         return last
     finished = _all_finished(pod)
     if finished is not None:
         return replace(last, ended_at=max(finished, last.started_at))
-    deadline = _deadline(pod["metadata"])
-    end = min(whole_second(seen_at), deadline) if deadline else whole_second(seen_at)
+    end = min(whole_second(seen_at), last.deadline_at or seen_at)
     return replace(last, ended_at=max(end, last.started_at))
 
 

@@ -9,8 +9,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from gpuaas.core.clock import now
+from gpuaas.core.clock import now, whole_second
 from gpuaas.core.mailbox import Mailbox
 from gpuaas.providers.base import UsageEvent, UsageKind
 from gpuaas.providers.kubeapi import claims, names, pods
@@ -54,6 +55,7 @@ class UsageStream:
         self._told: frozenset[str] = frozenset()  # those of them whose consumers of before have all been told
         self._book = ClaimBook()
         self._pods: OrderedDict[str, pods.Fixed] = OrderedDict()
+        self._deadlines: OrderedDict[str, datetime] = OrderedDict()
         self._claimants = Claimants()
 
     def watch(self, cursor: str, *, seconds: int) -> Iterator[UsageEvent]:
@@ -183,13 +185,25 @@ class UsageStream:
             known = pods.fixed(pod, self._aliases)
             remember(self._pods, uid, known)
         at = now()
+        ends_by = self._ends_by(pod["metadata"], at)
         if kind is UsageKind.GONE:
-            consumer = pods.vanished(pod, seen_at=at, known=known)
+            consumer = pods.vanished(pod, seen_at=at, known=known, deadline=ends_by)
         else:
-            consumer = pods.consumer(pod, known=known)
+            consumer = replace(pods.consumer(pod, known=known), deadline_at=ends_by)
         yield UsageEvent(kind, at, "", space, consumer)
         if known.uses_claims:
             yield from self._claimants.note(uid, owner=known.owner, ended_at=consumer.ended_at)
+
+    def _ends_by(self, meta: Object, at: datetime) -> datetime | None:
+        """The deadline of a pod that is being deleted. A shorter grace period counts from when it was asked to end first, so it may move
+        the deadline into a past in which the pod still ran."""
+        deadline, first = pods.deadline_of(meta), self._deadlines.get(meta["uid"])
+        if deadline is None:
+            return None
+        if first is not None and deadline < first:
+            deadline = min(first, max(deadline, whole_second(at)))
+        remember(self._deadlines, meta["uid"], deadline)
+        return deadline
 
     def _claim_note(self, book: ClaimBook, claim: Object) -> Allocation | None:
         """Records the claim's current allocation in the book and returns it, if any."""

@@ -3,7 +3,7 @@
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -288,6 +288,29 @@ def test_a_stream_that_begins_at_a_cursor_reads_more_claims_than_fit_on_a_page(
     events = list(lab.driver().watch_usage(cursor, seconds=1))
     assert events[-1].kind is UsageKind.BOOKMARK
     assert not any(event.kind is UsageKind.RELIST for event in events)
+
+
+def test_a_pod_that_is_ended_by_force_long_after_it_was_asked_to_end_is_metered_until_then(
+    room: Room,
+) -> None:
+    """Kubernetes then moves its deadline back to the moment at which it was asked first."""
+    slow = pod("slow", {"nvidia.com/gpu": "1"}, terminationGracePeriodSeconds=3600)
+    slow["metadata"] |= {"annotations": {"lab.gpuaas.io/stop": "3600s"}}
+    room.tenant.create(room.path("pods"), slow)
+    room.run_to("slow", "Running")
+    room.tenant.delete(f"{room.path('pods')}/slow")
+    cursor = list(room.driver.watch_usage("", seconds=1))[-1].cursor
+    asked = datetime.now(UTC)
+    until(lambda: datetime.now(UTC) > asked + timedelta(seconds=3), "it runs on")
+    room.tenant.delete(f"{room.path('pods')}/slow", gracePeriodSeconds="0")
+    events = told(room.driver, room, cursor, lambda event: event.kind is UsageKind.GONE)
+    ends = {
+        moment
+        for event in events
+        if event.consumer
+        for moment in (event.consumer.ended_at, event.consumer.deadline_at)
+    }
+    assert min(ends - {None}) > asked + timedelta(seconds=1)
 
 
 def test_a_member_who_gives_a_pod_ages_to_end_stops_no_meter(room: Room) -> None:
