@@ -246,7 +246,7 @@ class Api:
         with _in_our_words():
             answer = self._send(method, path, query=query, body=body, content=content)
             try:
-                return _decoded(answer.data)
+                return cast("Object", orjson.loads(answer.data))
             finally:
                 answer.release_conn()
 

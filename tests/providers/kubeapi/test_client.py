@@ -1,7 +1,10 @@
 """Failures in our words, from the real server and from kubeconfigs that must not be followed."""
 
 import re
+import threading
+from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from uuid import uuid4
 
@@ -72,6 +75,46 @@ def test_a_kubeconfig_that_cannot_or_must_not_be_used(what: str) -> None:
 def test_nobody_at_the_door_is_unavailable() -> None:
     with pytest.raises(Unavailable, match="does not answer"):
         Api(config(token="t")).get("/version")
+
+
+class _Page(BaseHTTPRequestHandler):
+    """A portal of the network before the API server: it greets every call."""
+
+    def do_GET(self) -> None:
+        body = b"<html><body>Please sign in</body></html>"
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_DELETE(self) -> None:
+        self.do_GET()
+
+    def do_PATCH(self) -> None:
+        self.do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def greeted() -> Iterator[Api]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield Api(config(token="t").replace("https://127.0.0.1:9", f"http://127.0.0.1:{server.server_port}"))
+        server.shutdown()
+
+
+def test_a_page_in_place_of_an_object_is_unavailable(greeted: Api) -> None:
+    """Neither is a deletion that was answered so one that happened."""
+    for ask in (
+        lambda: greeted.find("/api/v1/namespaces/a"),
+        lambda: greeted.items("/api/v1/pods"),
+        lambda: greeted.delete("/api/v1/namespaces/a"),
+        lambda: greeted.apply("/api/v1/namespaces", {"metadata": {"name": "a"}}),
+    ):
+        with pytest.raises(Unavailable, match="is not JSON"):
+            ask()
 
 
 @pytest.mark.lab
