@@ -29,6 +29,8 @@ EXACT: dict[str, tuple[str, ...]] = {
     "LocalQueue": ("spec",),
     "ResourceFlavor": ("spec",),
 }
+# whose deletion takes more than the object: rules of the site's own that forbid a change answer 422 too
+NEVER_ANEW = ("Namespace",)
 # updated by the site with every change
 _NOISE = ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink")
 _TEXT = 160
@@ -36,14 +38,14 @@ _FIELD = "f:"
 
 
 def put(api: Api, collection: str, body: Object) -> Object:
-    """Write exactly `body`; an object with immutable fields is recreated. Repeating it writes nothing."""
+    """Write exactly `body`; an object with immutable fields is recreated, a namespace never. Repeating it writes nothing."""
     path = f"{collection}/{body['metadata']['name']}"
     try:
         found = api.apply(collection, body)
         if surplus := extras(found):
             found = api.merge(path, _without(surplus, body, found))
     except Permanent as error:
-        if error.detail.get("status") != 422:
+        if error.detail.get("status") != 422 or body["kind"] in NEVER_ANEW:
             raise
         metadata = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
         body = {**body, "metadata": metadata}

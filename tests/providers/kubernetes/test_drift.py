@@ -1,9 +1,11 @@
 """What the site's own administrator changes or deletes behind the portal's back is told, by name, and set right."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
+from gpuaas.core.errors import Permanent
 from gpuaas.providers.base import Change, Difference
 from gpuaas.providers.kubeapi import managed_objects, names
 from gpuaas.providers.kubeapi.client import Api, Object
@@ -167,6 +169,48 @@ def test_what_cannot_be_changed_back_is_made_anew(room: Room) -> None:
     repair(room)
     assert room.driver.drift(room.spec) == ()
     assert "scopes" not in admin.get(path_of(room, QUOTA))["spec"]
+
+
+@pytest.fixture
+def unwilling(room: Room) -> Iterator[None]:
+    """A rule of the site's own: the labels of this namespace stay as they are. It says no more, so that the answer is 422."""
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    bindings, name = policies.replace("policies", "policybindings"), f"keep-{room.spec.external_name}"
+    matched = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["UPDATE"],
+        "resources": ["namespaces"],
+    }
+    spec = {
+        "matchConstraints": {"resourceRules": [{**matched, "resourceNames": [room.spec.external_name]}]},
+        "validations": [{"expression": "object.metadata.labels == oldObject.metadata.labels"}],
+    }
+    room.admin.create(policies, {"metadata": {"name": name}, "spec": spec})
+    bound = {"policyName": name, "validationActions": ["Deny"]}
+    room.admin.create(bindings, {"metadata": {"name": name}, "spec": bound})
+    until(lambda: _refuses(room), "the rule acts")
+    yield
+    room.admin.delete(f"{bindings}/{name}")
+    room.admin.delete(f"{policies}/{name}")
+
+
+def _refuses(room: Room) -> bool:
+    try:
+        room.admin.merge(path_of(room, "namespace"), {"metadata": {"labels": {"a": "b"}}}, dryRun="All")
+    except Permanent:
+        return True
+    return False
+
+
+@pytest.mark.usefixtures("unwilling")
+def test_a_namespace_that_the_site_does_not_let_change_is_never_made_anew(room: Room) -> None:
+    """All that its tenant has is in it."""
+    before = room.admin.get(path_of(room, "namespace"))["metadata"]
+    with pytest.raises(Permanent, match="denied request"):
+        room.driver.perform(Change.CREATE, replace(room.spec, project_slug="renamed"), "namespace")
+    after = room.admin.get(path_of(room, "namespace"))["metadata"]
+    assert (after["uid"], after.get("deletionTimestamp")) == (before["uid"], None)
 
 
 class CountingApi(Api):
