@@ -31,10 +31,31 @@ HELD_UP = (
     "/api/v1/{}/configmaps",
     "/api/v1/{}/secrets",
     "/api/v1/{}/services",
+    "/api/v1/{}/serviceaccounts",
     "/api/v1/{}/persistentvolumeclaims",
     "/apis/autoscaling/v2/{}/horizontalpodautoscalers",
     "/apis/policy/v1/{}/poddisruptionbudgets",
 )
+# the same of kinds that not every site serves, or whose right an operator may not have given yet
+HELD_UP_SOMEWHERE = (
+    "/apis/coordination.k8s.io/v1/{}/leases",
+    "/apis/resource.k8s.io/v1/{}/resourceclaims",
+    "/apis/resource.k8s.io/v1/{}/resourceclaimtemplates",
+    "/apis/route.openshift.io/v1/{}/routes",
+    # of jobs, which Trainer keeps while it is away, and whose webhook then refuses this until it is back or removed
+    "/apis/trainer.kubeflow.org/v1alpha1/{}/trainingruntimes",
+)
+# finalizers that Kubernetes removes itself, by kind: on others, and under other names, they are somebody's invention
+OF_GARBAGE_COLLECTOR = ("foregroundDeletion", "orphan")
+OF_KUBERNETES: Mapping[str, tuple[str, ...]] = {
+    "persistentvolumeclaims": (
+        "kubernetes.io/pvc-protection",
+        "snapshot.storage.kubernetes.io/pvc-as-source-protection",
+        "provisioner.storage.kubernetes.io/cloning-protection",
+    ),
+    "resourceclaims": ("resource.kubernetes.io/delete-protection",),
+}
+LOAD_BALANCER = "service.kubernetes.io/load-balancer-cleanup"
 
 
 @dataclass(frozen=True)
@@ -104,22 +125,26 @@ class Release:
             let_go(self.api, collection.format(space), self.api.items(collection.format(space)))
         workloads = queues.workloads(self.api, self.ref.external_name)
         let_go(self.api, f"{queues.KUEUE}/{space}/workloads", workloads)
-        # of jobs, which Trainer keeps while it is away, and whose webhook then refuses this until it is back or removed
-        with suppress(NotFound, Unauthorized, Unavailable):
-            runtimes = f"{training.TRAINER}/{space}/trainingruntimes"
-            let_go(self.api, runtimes, self.api.items(runtimes))
+        for collection in (each.format(space) for each in HELD_UP_SOMEWHERE):
+            with suppress(NotFound, Unauthorized, Unavailable):
+                let_go(self.api, collection, self.api.items(collection))
 
 
 def let_go(api: Api, collection: str, found: list[Object]) -> None:
     """Without finalizers but those of Kubernetes."""
     for each in found:
         held = each["metadata"].get("finalizers") or []
-        own = [name for name in held if _is_of_kubernetes(name)]
+        own = [name for name in held if _is_of_kubernetes(name, collection.rpartition("/")[2], each)]
         if own != held:
             change = {"metadata": {"uid": each["metadata"]["uid"], "finalizers": own}}
             api.merge(f"{collection}/{each['metadata']['name']}", change)
 
 
-def _is_of_kubernetes(finalizer: str) -> bool:
-    domain = finalizer.split("/", 1)[0]
-    return f".{domain}".endswith(".kubernetes.io") or finalizer in ("foregroundDeletion", "orphan")
+def _is_of_kubernetes(finalizer: str, kind: str, found: Object) -> bool:
+    """By kind and whole name: a tenant may write any finalizer on any object, those with Kubernetes' domain too."""
+    balances = kind == "services" and found["spec"].get("type") == "LoadBalancer"
+    return (
+        finalizer in OF_GARBAGE_COLLECTOR
+        or finalizer in OF_KUBERNETES.get(kind, ())
+        or (balances and finalizer == LOAD_BALANCER)
+    )

@@ -1,16 +1,20 @@
 """A tenant cannot hold GPUs, or the workspace's name, beyond the deletion: on the real control plane."""
 
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
-from gpuaas.providers.base import Change
+from gpuaas.providers.base import Change, GpuAmount
 from gpuaas.providers.kubeapi import ending, release
+from gpuaas.providers.kubeapi.client import Object
 from tests.contracts.rigs import pod, release_step
-from tests.lab.fixtures import until
-from tests.providers.kubernetes.conftest import Room
+from tests.lab.fixtures import LabSite, until
+from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec
 
 pytestmark = pytest.mark.lab
+DRA = "/apis/resource.k8s.io/v1"
+H200 = GpuAmount("gpuaas.io/h200", 2, {"gpuaas.io/pool": "h200-dra"}, exclusive=True, device_class="h200")
 KEEP = {"finalizers": ["example.com/keep"]}
 
 
@@ -32,6 +36,36 @@ def test_finalizers_of_the_tenant_do_not_hold_up_the_release(
 
     assert not room.driver.observe(room.ref).exists
     until(lambda: room.admin.find(f"/api/v1/namespaces/{room.spec.external_name}") is None, "it is gone")
+
+
+@pytest.fixture
+def dra(lab: LabSite) -> Iterator[Room]:
+    spec = make_spec(gpus=(H200,))
+    yield make_room(lab, spec)
+    forget(lab, spec)
+
+
+@pytest.mark.parametrize("finalizer", ["mine.kubernetes.io/keep", "kubernetes.io/pvc-protection"])
+def test_nothing_that_a_tenant_can_write_holds_the_namespace(
+    dra: Room, monkeypatch: pytest.MonkeyPatch, finalizer: str
+) -> None:
+    """Whatever the finalizer is called: no controller of Kubernetes puts one of these names on these."""
+    held: Object = {"metadata": {"name": "held", "finalizers": [finalizer]}}
+    asked = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "h200"}}]}}
+    for kind, group, body in (
+        ("configmaps", "/api/v1", {}),
+        ("serviceaccounts", "/api/v1", {}),
+        ("leases", "/apis/coordination.k8s.io/v1", {}),
+        ("resourceclaims", DRA, {"spec": asked}),
+        ("resourceclaimtemplates", DRA, {"spec": {"spec": asked}}),
+    ):
+        dra.tenant.create(dra.path(kind, group), {**held, **body})
+    monkeypatch.setattr(ending, "STUCK_AFTER", timedelta(hours=-1))
+
+    for step in ("access", "pods", "namespace", "gone"):
+        release_step(dra.driver, dra.spec, step)
+
+    assert not dra.driver.observe(dra.ref).exists
 
 
 def test_a_pod_that_gave_itself_a_year_holds_nothing_up(room: Room) -> None:

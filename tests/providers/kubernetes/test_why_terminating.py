@@ -52,12 +52,14 @@ def gone(room: Room) -> None:
 
 
 def test_a_finalizer_of_somebody_elses_part_is_named_with_its_object(going: Room) -> None:
+    """Of a kind that no member can write."""
     held: Object = {"metadata": {"name": "held", "finalizers": ["volumes.kubernetes.io/keep"]}}
-    going.admin.create(going.path("configmaps"), held)
+    held["template"] = {"spec": {"containers": [{"name": "main", "image": "x"}]}}
+    going.admin.create(going.path("podtemplates"), held)
     delete(going)
-    words = told(going, "configmaps/held", "volumes.kubernetes.io/keep", "since 20")
+    words = told(going, "podtemplates/held", "volumes.kubernetes.io/keep", "since 20")
     assert "an operator" in words
-    going.admin.merge(f"{going.path('configmaps')}/held", {"metadata": {"finalizers": None}})
+    going.admin.merge(f"{going.path('podtemplates')}/held", {"metadata": {"finalizers": None}})
     gone(going)
 
 

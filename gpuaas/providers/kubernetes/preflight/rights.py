@@ -30,6 +30,7 @@ _REMEDY = (
 )
 _TAKEN_AWAY = "list patch deletecollection"
 _NO_RUNTIMES = "jobs that name a training runtime do not start"
+_HELD = "a member's finalizer on one keeps a namespace from being deleted"
 RIGHTS = (
     # inventory
     Right("", "nodes", "get list watch"),
@@ -110,6 +111,9 @@ RIGHTS = (
     Right("", "configmaps secrets services persistentvolumeclaims", "list patch"),
     Right("autoscaling", "horizontalpodautoscalers", "list patch"),
     Right("policy", "poddisruptionbudgets", "list patch"),
+    Right("coordination.k8s.io", "leases", "patch", without=_HELD),
+    Right(DRA, "resourceclaimtemplates", "patch", served=f"{DRA}/v1", without=_HELD),
+    Right("route.openshift.io", "routes", "list patch", served="route.openshift.io/v1", without=_HELD),
     # an API service that does not answer blocks the deletion of every namespace
     Right("apiregistration.k8s.io", "apiservices", "list"),
     # adoption: who has rights in a namespace
