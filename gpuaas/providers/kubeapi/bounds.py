@@ -15,6 +15,7 @@ FINISHED = (
     "that have ended, for example with kubectl delete jobs --field-selector status.successful=1."
 )
 PODS = "Stop pods that are not needed, or run them one after the other."
+REVISIONS = "Lower revisionHistoryLimit in each StatefulSet: every change of one is kept as a revision, up to that number."
 UNUSED = "Delete those that are not needed any more, or ask an operator of the site for more."
 
 
@@ -42,6 +43,9 @@ BOUNDS = (
     Bound("count/deployments.apps", "deployments", "Deployments", 200),
     Bound("count/statefulsets.apps", "statefulsets", "StatefulSets", 100),
     Bound("count/replicasets.apps", "replicasets", "ReplicaSets", 2500),
+    Bound(
+        "count/controllerrevisions.apps", "controller_revisions", "revisions of StatefulSets", 2500, REVISIONS
+    ),
     Bound("services", "services", "Services", 50),
     Bound("persistentvolumeclaims", "volume_claims", "PersistentVolumeClaims", 50),
     Bound("count/secrets", "secrets", "Secrets", 200),

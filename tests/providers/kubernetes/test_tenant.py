@@ -1,10 +1,13 @@
 """What a tenant can and cannot do with the kubeconfig that the portal gave them."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.base import GpuAmount
 from gpuaas.providers.kubeapi.client import Api, Object
+from gpuaas.providers.kubernetes.driver import KubernetesDriver
 from tests.contracts.rigs import pod
 from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import (
@@ -16,6 +19,7 @@ from tests.providers.kubernetes.conftest import (
     kubeconfig,
     make_room,
     make_spec,
+    provision,
 )
 
 pytestmark = pytest.mark.lab
@@ -47,6 +51,19 @@ def test_a_job_gets_its_gpus_without_knowing_of_taints(room: Room) -> None:
         return [each["status"].get("phase") for each in found] == ["Succeeded"] * 2
 
     assert until(succeeded, "both pods of the job")
+
+
+def test_revisions_that_a_stateful_set_keeps_are_bounded(lab: LabSite) -> None:
+    """Each change of one leaves a copy of its template at the site, as many as a tenant says in revisionHistoryLimit."""
+    options = {"object_bounds": {"controller_revisions": 10}}
+    driver, spec = KubernetesDriver(replace(lab.connection(), options=options)), make_spec()
+    provision(driver, spec)
+    path = f"/apis/apps/v1/namespaces/{spec.external_name}/controllerrevisions"
+    for number in range(10):
+        lab.api().create(path, {"metadata": {"name": f"kept-{number}"}, "data": {}, "revision": number})
+    with pytest.raises(GpuaasError, match="exceeded quota"):
+        lab.api().create(path, {"metadata": {"name": "kept-10"}, "data": {}, "revision": 10})
+    forget(lab, spec)
 
 
 PROTECTED: dict[str, Change] = {

@@ -118,6 +118,7 @@ RIGHTS = (
     Right("apiregistration.k8s.io", "apiservices", "list"),
     # adoption: who has rights in a namespace
     Right(RBAC, "roles", "get"),
+    Right("apps", "controllerrevisions", "list", without="no namespace can be taken over"),
     Right(RBAC, "clusterrolebindings", "list"),
     Right("resource.k8s.io", "resourceclaimtemplates", "list", served="resource.k8s.io/v1"),
     # OpenShift: projects, and the quota across those of one project of the portal
