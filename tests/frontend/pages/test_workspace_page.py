@@ -142,8 +142,8 @@ def test_the_cost_to_the_end_of_the_lease_says_when_prices_change(
     now = clock.now()
     interval_make(workspace, h100, now - timedelta(hours=1), None)
     assert "Prices change on" not in page(alice_at, workspace)
-    change = {"price": "3", "valid_from": now + timedelta(days=1)}
-    rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, **change)
+    soon = now + timedelta(days=1)
+    rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, price="3", valid_from=soon)
     text = page(alice_at, workspace)
     assert "From now to end of lease" in text
     assert "Prices change on" in text
