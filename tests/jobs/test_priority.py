@@ -215,7 +215,7 @@ JOBS = st.lists(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(orders=JOBS, taken=st.integers(0, 4))
 def test_where_all_run_to_their_deadlines_each_starts_when_it_was_foretold(
     workspace: Workspace, orders: list[tuple[int, int, str]], taken: int
