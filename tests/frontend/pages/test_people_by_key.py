@@ -13,6 +13,7 @@ from tenants.actors import Actor
 from tenants.models import AuditEntry, Project, User
 from tests.factories.tenants import OrganizationMembershipFactory, ProjectMembershipFactory
 from tests.frontend.markup import words
+from tests.frontend.pages.conftest import signed_in
 from tests.workspaces.stage import ready
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +90,20 @@ def test_an_owner_who_leaves_lands_on_a_page_that_says_so(
     landed = alice_at.post(leave, follow=True)
     assert landed.status_code == 200
     assert f"You left {project.organization.name}." in words(landed)
+
+
+@pytest.mark.parametrize("role", ["viewer", "member"])
+def test_who_manages_nobody_may_leave(bob: User, alice: User, project: Project, role: str) -> None:
+    project.memberships.filter(user=bob).update(role=role)
+    client, page = signed_in(bob), reverse("frontend:members", args=[project.slug])
+    leave, others = (reverse("frontend:member_remove", args=[project.slug, user.pk]) for user in (bob, alice))
+    shown = client.get(page)
+    assert leave in dialog_of(shown, f"leave-{bob.pk}")
+    assert words(shown).count(leave) == 1
+    assert others not in words(shown)
+    assert "You left weather-lm." in words(client.post(leave, follow=True))
+    assert client.get(page).status_code == 404
+    assert client.post(leave).status_code == 404
 
 
 def test_who_holds_a_credential_is_found(
