@@ -36,6 +36,8 @@ class JobTemplateForm(JobForm):
         help_text="All other fields can be changed in a job that is submitted by the template.",
     )
 
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
     def __init__(self, *args: Any, rooms: dict[str, Workspace], **kwargs: Any) -> None:
         """rooms: the workspaces of the project, ready or not."""
         super().__init__(*args, rooms=rooms, wrong=lambda **_: {}, **kwargs)

@@ -14,7 +14,7 @@ from frontend.nav import Crumb
 from frontend.place import ProjectPlace, project_page, row_doors
 from frontend.presenters import job_templates as shown
 from frontend.views.jobs import RUN, filled, job_page, template_chosen, trail
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.plain_yaml import plain_yaml
 from gpuaas.jobs import services
 from gpuaas.jobs.models import Job, JobTemplate
@@ -101,11 +101,14 @@ def _new(
 @template_page(RUN)
 @checked
 def edit(request: HttpRequest, here: ProjectPlace, row: JobTemplate) -> HttpResponse:
-    own = {name: getattr(row, of) for name, of in OWN.items()}
+    own = {name: getattr(row, of) for name, of in OWN.items()} | {"version": row.version}
     form, urls = _form(request, here, {**initial_of(row.order), **own}), shown.urls_of(row)
     if form.is_valid():
-        with refusals_on(form, Invalid, Conflict, fields=form.refused_at()):
-            made = services.template_change(actor=here.actor, template=row, **form.template_fields())
+        version = form.cleaned_data["version"]
+        with refusals_on(form, Invalid, Conflict, StaleVersion, fields=form.refused_at()):
+            made = services.template_change(
+                actor=here.actor, template=row, expected_version=version, **form.template_fields()
+            )
             return done(request, f"The template {made.name} is saved.", urls["page"])
     way = (Crumb(row.name, urls["page"]), Crumb("Edit"))
     return _draw_form(request, here, form, f"Edit {row.name}", urls["page"], *way)

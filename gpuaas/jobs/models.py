@@ -196,6 +196,7 @@ class JobTemplate(Identified):
     description = models.CharField(max_length=300, blank=True)
     order = models.JSONField(default=dict, blank=True)
     locked = models.JSONField(default=list, blank=True)
+    version = models.PositiveBigIntegerField(default=1, db_default=1)
     created_by = models.ForeignKey(User, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField()
 

@@ -31,8 +31,13 @@ def test_it_is_kept_changed_and_deleted(alices: Caller, workspace: Workspace) ->
     assert made.json["created_by"] == "alice"
     at = f"{HERE}/{made.json['id']}"
     changed = alices.patch(at, {"description": ""})
-    assert (changed.status, changed.json) == (200, made.json | {"description": ""})
-    assert alices.get(at).json == changed.json
+    assert (changed.status, changed.json) == (200, made.json | {"description": "", "version": 2})
+    assert alices.patch(at, {"description": ""}).json["version"] == 2
+    read = alices.get(at)
+    assert (read.json, changed.headers["ETag"]) == (changed.json, '"2"')
+    late = alices.patch(at, {"description": "Late"}, If_Match='"1"')
+    assert (late.status, late.error["code"]) == (412, "precondition_failed")
+    assert alices.patch(at, {"description": ""}, If_Match=read.headers["ETag"]).status == 200
     assert alices.get(HERE).json["results"] == [changed.json]
     assert alices.patch(at, {}).error["code"] == "invalid"
     place = {"workspace": str(workspace.pk)}

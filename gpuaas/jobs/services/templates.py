@@ -10,7 +10,7 @@ from gpuaas.catalog.models import GpuType
 from gpuaas.core import clock
 from gpuaas.core.errors import UNKNOWN, Conflict, Invalid, Mistakes, NotFound
 from gpuaas.core.plain_yaml import odd, plain
-from gpuaas.core.rows import first_of
+from gpuaas.core.rows import first_of, version_require
 from gpuaas.jobs.document import FIELDS, NEEDED, USUALLY, order_plain
 from gpuaas.jobs.models import DataCredential, JobTemplate
 from gpuaas.jobs.order import order_read
@@ -78,18 +78,23 @@ def template_create(
 
 
 @transaction.atomic
-def template_change(*, actor: Actor, template: JobTemplate, **changes: Any) -> JobTemplate:
+def template_change(
+    *, actor: Actor, template: JobTemplate, expected_version: int | None = None, **changes: Any
+) -> JobTemplate:
     """changes: any of name, description, order and locked. Jobs that were submitted by it stay as they are. The audit log has the
     names of what changed, and no values, which would stay there for good. Raises as `template_create`; NotFound for one that has
-    been deleted meanwhile."""
+    been deleted meanwhile, StaleVersion for one that is not as it was read."""
     project_require(actor=actor, project=template.project, permission=MAY)
     rows = JobTemplate.objects.select_for_update(of=("self",)).select_related("project", "created_by")
     row = first_of(rows.filter(pk=template.pk), "template")
+    version_require(row.version, expected_version, "template")
     before = _shown(row)
     for name, value in changes.items():
         setattr(row, name, value)
     _save(actor, row, judged=changes)
     if changed := _changed(before, _shown(row)):
+        row.version += 1
+        row.save(update_fields=["version"])
         after = {"changed": changed}
         audit_record(actor=actor, action="job_template.change", target=row, project=row.project, after=after)
     return row

@@ -235,6 +235,12 @@ def test_it_is_listed_shown_changed_and_deleted(
     assert alice_at.post(urls["edit"], {**sent, "saved_as": "newer", "gpus": "2"}).status_code == 302
     row.refresh_from_db()
     assert (row.name, row.order, row.locked) == ("newer", {"image": "train:7", "gpus": 2}, ["image"])
+    for more in ({}, {"more": "1"}):  # from a page that was opened before
+        late = alice_at.post(urls["edit"], {**sent, "gpus": "3", **more})
+        assert entered(late.content.decode())["version"] == sent["version"] == "1"
+    late = alice_at.post(urls["edit"], {**sent, "gpus": "3"})
+    assert "The template has changed since you read it; read it again" in words(late)
+    assert JobTemplate.objects.get(pk=row.pk).order["gpus"] == 2
     for client, code in ((dora_at, 403), (alice_at, 302)):
         assert client.post(urls["delete"]).status_code == code
     assert list(JobTemplate.objects.all()) == [other]

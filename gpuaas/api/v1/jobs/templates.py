@@ -6,6 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from gpuaas.api.etag import answer, etag, wanted_version
 from gpuaas.api.fields import ChangeInput, Input, Output, Pick, Text, TextOrEmpty
 from gpuaas.api.idempotency import idempotent
 from gpuaas.api.schema import operation
@@ -53,6 +54,7 @@ class JobTemplateOutput(Output):
     description = serializers.CharField(allow_blank=True)
     order = serializers.DictField(help_text="Without what is as usual.")
     locked = serializers.ListField(child=serializers.CharField())
+    version = serializers.IntegerField()
     created_by = serializers.CharField(source="created_by.username")
     created_at = serializers.DateTimeField()
 
@@ -83,21 +85,22 @@ class JobTemplateView(ProjectView):
     @operation("job_template_get", "Get a template of jobs", answer=JobTemplateOutput)
     def get(self, request: Request, project: str, job_template: uuid.UUID) -> Response:
         """Everybody who sees the project's jobs sees all of it."""
-        return Response(JobTemplateOutput(self._row(Permission.WORKSPACE_VIEW)).data)
+        row = self._row(Permission.WORKSPACE_VIEW)
+        return answer(request, version=row.version, data=JobTemplateOutput(row).data)
 
     @operation(
         "job_template_change",
         "Change a template of jobs",
         body=JobTemplatePatchInput,
         answer=JobTemplateOutput,
+        versioned=True,
     )
     def patch(self, request: Request, project: str, job_template: uuid.UUID) -> Response:
         """Jobs that were submitted by it stay as they are."""
         row = self._row(Permission.WORKSPACE_ACCESS)
-        asked = self.input(JobTemplatePatchInput)
-        return Response(
-            JobTemplateOutput(services.template_change(actor=self.actor, template=row, **asked)).data
-        )
+        asked, version = self.input(JobTemplatePatchInput), wanted_version(request)
+        row = services.template_change(actor=self.actor, template=row, expected_version=version, **asked)
+        return Response(JobTemplateOutput(row).data, headers={"ETag": etag(row.version)})
 
     @operation("job_template_delete", "Delete a template of jobs")
     def delete(self, request: Request, project: str, job_template: uuid.UUID) -> Response:
