@@ -3,9 +3,11 @@ whether one sees it there, and what can be clicked but not reached."""
 
 from playwright.sync_api import Locator, Page, expect
 
-# Fetching stands still, so that what is walked through is what was counted. Nothing fades: a color under way is no color.
+# Fetching stands still, so that what is walked through is what was counted; an answer that is on its way changes nothing either.
+# Nothing fades: a color under way is no color.
 STILL = """() => {
   XMLHttpRequest.prototype.send = () => {};
+  addEventListener('htmx:beforeSwap', event => { event.detail.shouldSwap = false; });
   const sheet = new CSSStyleSheet();
   sheet.replaceSync('*, *::before, *::after { transition: none !important; animation: none !important; scroll-behavior: auto !important }');
   document.adoptedStyleSheets = [...document.adoptedStyleSheets, sheet];
