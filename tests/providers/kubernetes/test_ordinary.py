@@ -243,7 +243,7 @@ def test_a_running_pod_is_debugged(bob: Room) -> None:
 
 def test_logs_are_read_and_shells_and_ports_opened(bob: Room) -> None:
     made(bob, pod("talks", CPU))
-    assert bob.tenant.get(f"{bob.path('pods')}/talks/log")
+    assert bob.tenant.text(f"{bob.path('pods')}/talks/log", most=1000)
     for sub, verb in (("exec", "create"), ("exec", "get"), ("attach", "create"), ("portforward", "create")):
         asked = {"namespace": bob.spec.external_name, "verb": verb, "resource": "pods", "subresource": sub}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
