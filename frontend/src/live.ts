@@ -97,6 +97,10 @@ function keep(event: Event): void {
     if (typedSince(elt, formData)) detail.shouldSwap = false;
     else kept.delete(detail.target.id);
   }
+  if (elt instanceof HTMLFormElement && verb === "get" && isUnder(elt, detail.target)) {
+    detail.shouldSwap = false;
+    filters.set(elt, detail.target);
+  }
   if (!(elt instanceof HTMLElement) || elt !== detail.target || elt instanceof HTMLFormElement) return;
   if (isHeld(elt)) {
     detail.shouldSwap = false;
@@ -104,7 +108,19 @@ function keep(event: Event): void {
   } else kept.delete(partOf(elt));
 }
 
+/** Filters whose answer came while a dialog was open in what it would have replaced, with that. */
+const filters = new Map<HTMLFormElement, Element>();
+
+/** A click that opens the dialog of a row leaves the field of the filter, which asks once more. */
+const isUnder = (filter: HTMLFormElement, list: Element): boolean =>
+  all("dialog[open]", list).some((dialog) => !dialog.contains(filter));
+
 function fetchKept(): void {
+  for (const [filter, list] of filters) {
+    if (filter.isConnected && isUnder(filter, list)) continue;
+    filters.delete(filter);
+    if (filter.isConnected) htmx.trigger(filter, "change");
+  }
   if (!kept.size) return;
   for (const part of all("[data-live]"))
     if (kept.has(partOf(part)) && !isHeld(part) && kept.delete(partOf(part))) refresh(part);

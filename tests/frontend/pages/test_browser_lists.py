@@ -81,3 +81,22 @@ def test_what_is_filtered_stays_so_while_the_page_fetches_itself(
     expect(rows.locator("[data-l=Version]")).to_have_text("2")
     expect(typed).to_have_value("w-07")
     assert complaints == []
+
+
+def test_the_dialog_of_a_row_stays_open_while_the_filter_is_answered(
+    chromium: Browser, address: str, olga: User
+) -> None:
+    """A click beside the field that was typed in makes the filter ask once more."""
+    page, complaints = opened(context_for(chromium, address, olga))
+    page.goto(f"{address}/operator/gpu-types/?q=none-of-them")
+    page.locator("[name=q]").fill("")
+    retire = page.get_by_role("button", name="Retire").first
+    expect(retire).to_be_visible()
+    with page.expect_response(lambda answer: "gpu-types" in answer.url):
+        retire.click()
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("dialog[open]")).to_have_count(1)
+    with page.expect_response(lambda answer: "gpu-types" in answer.url):
+        page.keyboard.press("Escape")
+    expect(page.locator("dialog[open]")).to_have_count(0)
+    assert complaints == []
