@@ -70,5 +70,5 @@ def test_rows_and_a_template_are_had_of_a_form_that_is_not_complete(
         expect(submit).to_be_disabled()
         page.get_by_role("button", name="Save as template").click(timeout=5_000)
         expect(page).to_have_url(re.compile("/jobs/templates/new/"))
-        expect(page.get_by_label("Image")).to_have_value("ghcr.io/lab/train:3")
+        expect(page.locator("[name=image]")).to_have_value("ghcr.io/lab/train:3")
     assert complaints == []
