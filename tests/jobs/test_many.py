@@ -9,7 +9,7 @@ from gpuaas.catalog.models import Site
 from gpuaas.core import clock
 from gpuaas.core.errors import Conflict
 from gpuaas.jobs.models import Job
-from gpuaas.jobs.services import changes, queue, queue_start
+from gpuaas.jobs.services import changes, inside, queue, queue_start
 from gpuaas.jobs.services.inside import left_delete
 from gpuaas.jobs.tasks import sweep
 from gpuaas.lifecycle import enforce
@@ -123,6 +123,20 @@ def test_the_sweep_deletes_what_is_left_of_workspaces(as_alice: Actor, workspace
     workspace_delete(actor=as_alice, workspace=workspace)
     sweep()
     assert fresh(row).state == "deleting"
+
+
+def test_a_site_whose_driver_cannot_be_used_keeps_no_other_from_deleting(
+    monkeypatch: pytest.MonkeyPatch, workspace: Workspace
+) -> None:
+    """Neither those of other sites, of which each round takes some, nor what the sweep does besides."""
+    monkeypatch.setattr(inside, "BATCH", 4)
+    lost = Site.objects.create(slug="muc-1", name="muc-1", driver="uninstalled")
+    stuck = [row_in(workspace, f"stuck-{number}", state="succeeded", site=lost) for number in range(5)]
+    rows = [row_in(workspace, f"done-{number}", state="succeeded") for number in range(4)]
+    Workspace.objects.filter(pk=workspace.pk).update(state="deleted")
+    assert [left_delete() for _ in range(3)] == [2, 2, 0]
+    sweep()
+    assert [fresh(row).state for row in (*rows, *stuck)] == ["deleting"] * 4 + ["succeeded"] * 5
 
 
 def test_a_row_that_takes_all_of_a_round_is_not_the_first_of_the_next(workspace: Workspace) -> None:

@@ -1,7 +1,12 @@
 """What becomes of the jobs of a workspace that is suspended or deleted."""
 
+import uuid
+
+import structlog
 from django.db.models import Q
 
+from gpuaas.core import claims
+from gpuaas.core.errors import GpuaasError
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.services.changes import job_cancel, job_delete, staging_fail
 from gpuaas.jobs.services.guests import STAY, guest_end
@@ -11,6 +16,7 @@ from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.states import WorkspaceState
 from tenants.actors import SYSTEM, Actor
 
+log = structlog.get_logger(__name__)
 BATCH = 100  # jobs of workspaces that are gone which one round deletes
 
 
@@ -40,12 +46,20 @@ def follow(workspace: Workspace, actor: Actor, verb: Verb) -> None:
 
 
 def left_delete() -> int:
-    """Deletes jobs of workspaces that are deleted or being deleted, each by itself: there may be any number of them."""
+    """Deletes jobs of workspaces that are deleted or being deleted, each by itself: there may be any number of them. Of a site whose
+    driver refuses one, such as after it was uninstalled, the others wait for the next round. Returns how many are being deleted."""
     gone = [WorkspaceState.DELETING, WorkspaceState.DELETED]
     left = Job.objects.filter(state__in=list(LIVE - {JobState.DELETING}), workspace__state__in=gone)
-    rows = list(
-        left.select_related("workspace__project__organization", "workspace__site").order_by("pk")[:BATCH]
-    )
-    for row in rows:
-        job_delete(actor=SYSTEM, job=row, reason="its workspace was deleted")
-    return len(rows)
+    found = left.filter(pk__in=claims.in_turn(left, by="site", first="pk", limit=BATCH))
+    deleted, refused = 0, set[uuid.UUID]()
+    for row in found.select_related("workspace__project__organization", "workspace__site").order_by("pk"):
+        if row.site_id in refused:
+            continue
+        try:
+            job_delete(actor=SYSTEM, job=row, reason="its workspace was deleted")
+        except GpuaasError as error:
+            refused.add(row.site_id)
+            log.warning("job_left_undeleted", job=str(row.pk), site=str(row.site_id), error=error.code)
+        else:
+            deleted += 1
+    return deleted
