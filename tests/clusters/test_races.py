@@ -11,6 +11,7 @@ from django.db import connection
 from gpuaas.catalog.models import Site
 from gpuaas.clusters.models import (
     Cluster,
+    ClusterJob,
     ClusterOperation,
     ClusterPool,
     ClusterTemplate,
@@ -18,11 +19,12 @@ from gpuaas.clusters.models import (
     LedgerEntry,
 )
 from gpuaas.clusters.reconcile import run
-from gpuaas.clusters.services import cluster_delete, cluster_scale
+from gpuaas.clusters.services import cluster_delete, cluster_job_retry, cluster_scale
 from gpuaas.core.errors import GpuaasError
 from quotas.models import Limit, Reservation, SiteCapacity
 from tenants.actors import Actor
 from tenants.models import AuditEntry, Project
+from tests.clusters.slurm_stage import slurm_ready, submitted
 from tests.clusters.stage import at_site, in_ledger, order, ready, settle
 from tests.factories.quotas import counters_must_match, limits_give
 
@@ -121,3 +123,22 @@ def test_many_deletions_and_workers_release_once(
     assert settle(cluster).state == "deleted"
     assert Limit.objects.get(project=project, resource=H100).used == 0
     counters_must_match()
+
+
+def test_the_last_jobs_of_a_cluster_are_submitted_and_tried_again_once(
+    as_alice: Actor,
+    as_olga: Actor,
+    as_bob: Actor,
+    project: Project,
+    site: Site,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gpuaas.clusters.services.jobs.MOST", 2)
+    cluster = slurm_ready(as_alice, as_olga, project, site)
+    assert at_once(8, lambda _: submitted(as_bob, cluster)) == {"done": 2, "conflict": 6}
+    ClusterJob.objects.update(state="failed", staging="in")
+    at_once(2, lambda _: submitted(as_bob, cluster))
+    ClusterJob.objects.update(state="failed", staging="in")
+    rows = list(ClusterJob.objects.all())
+    answers = at_once(4, lambda number: cluster_job_retry(actor=as_bob, job=rows[number]))
+    assert answers == {"done": 2, "conflict": 2}

@@ -14,7 +14,7 @@ from gpuaas.clusters.services.movers import (
     files_why_not,
     staging_begin,
 )
-from gpuaas.clusters.services.rows import CLUSTER, cluster_announce
+from gpuaas.clusters.services.rows import CLUSTER, cluster_announce, cluster_lock
 from gpuaas.clusters.spec import burst_site, pools_of
 from gpuaas.clusters.states import JOB_OPEN, ClusterJobState
 from gpuaas.core import clock
@@ -95,6 +95,7 @@ def _submit(actor: Actor, cluster: Cluster, given: Mapping[str, Any]) -> Cluster
     cluster_require(actor=actor, cluster=cluster, permission=Permission.WORKSPACE_ACCESS)
     if actor.user_id is None:
         raise Forbidden("only a person can submit a job: it runs as their account")
+    cluster = cluster_lock(cluster.pk)
     CLUSTER.require(cluster, Verb.ENTER)
     if why := jobs_why_not(cluster):
         raise Conflict(why)
@@ -137,6 +138,7 @@ def cluster_job_cancel(*, actor: Actor, job: ClusterJob) -> ClusterJob:
 def cluster_job_retry(*, actor: Actor, job: ClusterJob) -> ClusterJob:
     """Of one whose files could not be moved: that is tried again, and what was moved stays. Raises Conflict for any other."""
     cluster_require(actor=actor, cluster=job.cluster, permission=Permission.WORKSPACE_ACCESS)
+    cluster_lock(job.cluster_id)
     row = _locked(job)
     if row.emptied_at is not None:
         raise Conflict(EMPTIED)
@@ -158,6 +160,7 @@ def _locked(job: ClusterJob) -> ClusterJob:
 
 
 def _few_require(cluster: Cluster) -> None:
+    """Its row is locked, so that of two submissions of the last one only one is accepted."""
     if ClusterJob.objects.filter(cluster=cluster, state__in=JOB_OPEN).count() >= MOST:
         raise Conflict(
             f"the cluster has {MOST} jobs of the portal that have not ended: submit it when some have"
