@@ -7,7 +7,7 @@ import pytest
 from gpuaas.catalog.models import Site
 from gpuaas.environments.services import environment_create
 from gpuaas.jobs.models import DataCredential, Job, JobTemplate
-from gpuaas.jobs.services import job_cancel, job_create, queue_start
+from gpuaas.jobs.services import job_cancel, job_create, job_retry, queue_start
 from gpuaas.providers.sandbox.models import SandboxPod
 from gpuaas.workspaces.room import room_of
 from gpuaas.workspaces.services import workspace_suspend
@@ -18,6 +18,7 @@ from tests.jobs.stage import (
     LONG,
     credential,
     fresh,
+    row_in,
     running,
     settle,
     submitted,
@@ -116,3 +117,18 @@ def test_the_last_template_and_the_last_credential_are_given_once(
     answers = at_once(6, lambda number: credential(as_alice, project, f"c-{number}"))
     assert answers == {"done": 2, "conflict": 4}
     assert (JobTemplate.objects.count(), DataCredential.objects.count()) == (2, 2)
+
+
+def test_the_last_jobs_of_a_workspace_are_submitted_or_moved_again(
+    as_alice: Actor, project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuaas.jobs.services.changes.MOST", 2)
+    workspace = workspace_ready(as_alice, project, site)
+    unmoved = {"state": "failed", "outcome": "failed", "staging": "in"}
+    rows = [row_in(workspace, f"n-{number}", **unmoved) for number in range(3)]
+    deeds: list[Callable[[int], object]] = [
+        lambda number: job_retry(actor=as_alice, job=rows[number // 2]),
+        lambda number: submitted(as_alice, workspace, f"new-{number}"),
+    ]
+    answers = at_once(6, lambda number: deeds[number % 2](number))
+    assert answers == {"done": 2, "conflict": 4}

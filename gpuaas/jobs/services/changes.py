@@ -27,6 +27,7 @@ from gpuaas.staging.transfers import Way
 from gpuaas.workspaces.models import Workspace
 from gpuaas.workspaces.room import Room
 from gpuaas.workspaces.services.inside import place_judge, place_take
+from gpuaas.workspaces.services.rows import workspace_lock
 from tenants.actors import SYSTEM, Actor
 from tenants.models import Project
 
@@ -129,7 +130,7 @@ def job_create(
 def _few_require(workspace: Workspace) -> None:
     if Job.objects.filter(workspace=workspace, state__in=list(LIVE - ENDED)).count() >= MOST:
         raise Conflict(
-            f"the workspace has {MOST:,} jobs that have not ended: submit it when some of them have"
+            f"the workspace has {MOST:,} jobs that have not ended: try again when some of them have"
         )
 
 
@@ -264,8 +265,12 @@ def staging_fail(row: Job, failure: str, cause: str = "") -> None:
 
 @transaction.atomic
 def job_retry(*, actor: Actor, job: Job, expected_version: int | None = None) -> Job:
-    """Of one whose files could not be moved: that is tried again, and what was moved stays. Raises Conflict for any other."""
+    """Of one whose files could not be moved: that is tried again, and what was moved stays. Raises Conflict for any other, and where
+    the workspace has too many that have not ended."""
+    permit(actor, job)
+    workspace = workspace_lock(job.workspace_id)  # before the job, as a round of its queue does
     row = JOB.asked(actor, job, Verb.RETRY, expected_version)
+    _few_require(workspace)
     way = Way(row.staging)
     outcome = S.SUCCEEDED if way is Way.OUT else ""
     with JOB.changing(row, actor, "retry"):
