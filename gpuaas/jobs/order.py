@@ -3,12 +3,13 @@ at once."""
 
 import re
 from collections.abc import Container, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gpuaas.core.errors import Invalid, Mistakes
 from gpuaas.jobs.models import Job
 from gpuaas.jobs.states import Launcher, Priority
-from gpuaas.providers.base import devices_refusal
+from gpuaas.providers.base import FILES_AT, devices_refusal
 from gpuaas.staging.transfers import Way, transfers_read
 from gpuaas.workspaces.room import size_check
 
@@ -97,6 +98,17 @@ def _places(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> 
             read["volume"] = _volume(found["volume"])
         with wrong:
             read["mount"] = _mount(found["mount"])
+        if read["launcher"] and read["mount"] and _meets_files(PurePosixPath(read["mount"])):
+            with wrong:
+                words = f"the launcher has its own files in {FILES_AT}; choose another folder, such as /data"
+                raise Invalid.field("mount", words)
+
+
+def _meets_files(at: PurePosixPath) -> bool:
+    """Whether the folder is that of the launcher's files, is in it, or has it in it. In most images /var/run is /run."""
+    if at.is_relative_to("/var/run"):
+        at = PurePosixPath("/", *at.parts[2:])
+    return at.is_relative_to(FILES_AT) or PurePosixPath(FILES_AT).is_relative_to(at)
 
 
 def _tasks(found: Mapping[str, Any], read: dict[str, Any], wrong: Mistakes) -> None:

@@ -17,6 +17,7 @@ __all__ = ["workspace"]
 
 pytestmark = pytest.mark.django_db
 HERE = "/api/v1/projects/weather-lm/jobs"
+MPI = {"tasks": 2, "together": True, "launcher": "mpi", "command": ["mpirun", "true"]}
 
 
 def asked(workspace: Workspace, **more: object) -> dict[str, object]:
@@ -90,6 +91,7 @@ def test_the_same_key_submits_once(alices: Caller, workspace: Workspace) -> None
         ({"tasks": 2, "launcher": "mpi"}, 400, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "pmi"}, 400, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, 400, "command"),
+        ({**MPI, "volume": "data", "mount": "/run/gpuaas"}, 400, "mount"),
         ({"tasks": 2, "runtime": "torch-distributed"}, 400, "runtime"),
         ({"tasks": 2, "together": True, "runtime": "mine"}, 400, "runtime"),
         ({"tasks": 2, "together": True, "runtime": ["mine"]}, 400, "runtime"),

@@ -25,6 +25,7 @@ from tests.jobs.stage import LONG, fresh, pods, run_now, running, settle, submit
 
 ONE_FAILS = ["sh", "-c", "if [ $JOB_COMPLETION_INDEX = 2 ]; then exit 3; fi"]
 TOGETHER: dict[str, Any] = {"tasks": 4, "together": True, "gpus": 1}
+MPI: dict[str, Any] = {"tasks": 2, "together": True, "launcher": "mpi"}
 
 
 def live(workspace: Workspace) -> list[str]:
@@ -311,6 +312,9 @@ def test_of_tasks_that_nobody_saw_running_the_first_has_a_log(as_alice: Actor, w
         ({"tasks": 2, "launcher": "mpi"}, "launcher"),
         ({"launcher": "mpi"}, "launcher"),
         ({"tasks": 2, "together": True, "launcher": "mpi", "command": []}, "command"),
+        ({**MPI, "volume": "data", "mount": "/run/gpuaas/"}, "mount"),
+        ({**MPI, "volume": "data", "mount": "/run/./gpuaas/data"}, "mount"),
+        ({**MPI, "volume": "data", "mount": "/var/run"}, "mount"),
         ({"tasks": 2, "runtime": "torch-distributed"}, "runtime"),
         ({"runtime": "torch-distributed"}, "runtime"),
         ({"tasks": 2, "together": True, "runtime": "Torch"}, "runtime"),

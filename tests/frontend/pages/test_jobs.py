@@ -123,6 +123,10 @@ def test_it_is_cancelled_run_again_and_deleted(
         ({"tasks": "2", "together": "on", "at_once": "2"}, "leave this out"),
         ({"tasks": "2", "launcher": "mpi"}, "it starts tasks that run together"),
         ({"tasks": "2", "together": "on", "launcher": "mpi", "command": ""}, "enter what task 0 runs"),
+        (
+            {"tasks": "2", "together": "on", "launcher": "mpi", "volume": "data", "mount": "/run"},
+            "the launcher has its own files in /run/gpuaas; choose another folder, such as /data",
+        ),
         ({"tasks": "2", "runtime": "torch-distributed"}, "it makes tasks that run together"),
         ({"volume": "data"}, "enter the folder where the volume is mounted"),
         ({"workspace": str(uuid.uuid4())}, "choose one of the workspaces"),
