@@ -2,10 +2,13 @@
 
 import json
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import time_machine
+import yaml
+from django.conf import settings
 from django.core.cache import cache
 from django.test import Client
 
@@ -212,6 +215,21 @@ def test_the_account_of_an_owner_is_made_also_by_an_idempotent_try(
     refused = Caller(alice).post(path, ORDER, idempotency_key="once")
     assert (refused.status, "your account alice is being made" in refused.error["message"]) == (409, True)
     assert [one["name"] for one in head.post().json()["logins"]["logins"]] == ["bob", "alice"]
+
+
+def test_its_changes_answer_with_what_the_document_says(path: str, bob: User) -> None:
+    document = yaml.load((Path(settings.BASE_DIR) / "docs/openapi.v1.yaml").read_text(), yaml.CSafeLoader)
+    bobs = Caller(bob)
+    one = f"{path}/{bobs.post(path, ORDER).json['id']}"
+    ClusterJob.objects.update(state="failed", staging="in")
+    for verb in ("retry", "cancel"):
+        answer = bobs.post(f"{one}/{verb}")
+        said = document["paths"][
+            f"/api/v1/projects/{{project}}/clusters/{{cluster}}/jobs/{{cluster_job}}/{verb}"
+        ]
+        shape = said["post"]["responses"]["202"]["content"]["application/json"]["schema"]["$ref"]
+        named = document["components"]["schemas"][shape.rpartition("/")[2]]["properties"]
+        assert (answer.status, set(answer.json)) == (202, set(named)), verb
 
 
 def test_the_longest_script_fits_into_a_request(path: str, bob: User) -> None:

@@ -108,7 +108,9 @@ class ClusterJobCancelView(ClusterJobViews):
 
 class ClusterJobRetryView(ClusterJobViews):
     @operation(
-        "cluster_job_retry", "Move the files of a job of a Slurm cluster again", accepted=ClusterJobOutput
+        "cluster_job_retry",
+        "Move the files of a job of a Slurm cluster again",
+        accepted=ClusterJobDetailOutput,
     )
     @idempotent
     def post(self, request: Request, project: str, cluster: uuid.UUID, cluster_job: uuid.UUID) -> Response:
