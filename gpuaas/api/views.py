@@ -46,7 +46,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         # before whoever parses it, as the check of a browser's CSRF token does
         if self.longest_body is not None and len(request._request.body) > self.longest_body:
-            raise TooLarge
+            raise TooLarge(f"the request body is too large: it may have {self.longest_body // 1024} KiB here")
         super().initial(request, *args, **kwargs)
         handler = getattr(self, (request.method or "").lower(), None)
         if handler is None:

@@ -1,8 +1,10 @@
 """Jobs as YAML by REST: sent, refused in the one shape, given back, and sent again as they are."""
 
 import pytest
+import yaml
 
 from gpuaas.core.ids import uuid7
+from gpuaas.core.plain_yaml import LONGEST
 from gpuaas.jobs.document import FIELDS
 from gpuaas.jobs.models import Job
 from gpuaas.workspaces.models import Workspace
@@ -120,8 +122,18 @@ def test_what_is_no_document_is_malformed(alices: Caller, text: str | bytes, wor
 
 
 def test_one_that_is_too_large_is_refused(alices: Caller) -> None:
-    refused = sent(alices, "name: " + "a" * 70_000)
+    refused = sent(alices, "name: " + "a" * LONGEST)
     assert (refused.status, refused.code) == (413, "too_large")
+    assert refused.error["message"] == "the request body is too large: it may have 512 KiB here"
+
+
+def test_one_as_long_as_a_page_takes_is_sent_and_sent_back(alices: Caller, workspace: Workspace) -> None:
+    words = yaml.safe_dump(["x" * 8_000] * 60)
+    made = sent(alices, f"workspace: {workspace.pk}\nname: train\nimage: train:1\ncommand:\n{words}")
+    assert made.status == 202, made.json
+    found = alices.get(f"{made.headers['Location']}/file").content
+    assert 400_000 < len(found) < LONGEST
+    assert sent(alices, found).json["command"] == made.json["command"]
 
 
 def test_other_addresses_take_json_alone(alices: Caller, workspace: Workspace) -> None:

@@ -19,12 +19,11 @@ from gpuaas.api.v1.clusters.job_shapes import (
 )
 from gpuaas.api.v1.clusters.views import ClusterView
 from gpuaas.api.v1.yaml import RENDERERS, document_file
-from gpuaas.api.views import LONGEST_BODY
 from gpuaas.clusters import services
 from gpuaas.clusters.job_document import document_of
-from gpuaas.clusters.job_order import SCRIPT_MOST
 from gpuaas.clusters.job_rows import cluster_job_get_of, cluster_jobs_of
 from gpuaas.clusters.models import ClusterJob
+from gpuaas.core.plain_yaml import LONGEST
 from tenants.roles import Permission
 
 
@@ -43,9 +42,8 @@ class ClusterJobViews(ClusterView):
 
 class ClusterJobsView(ClusterJobViews):
     parser_classes = [StrictJSONParser, StrictYAMLParser]
-    longest_body = (
-        LONGEST_BODY + 12 * SCRIPT_MOST
-    )  # a character is that long where it is escaped as two halves
+    # as a document on the page; the longest script fits, also where each character is escaped as two halves
+    longest_body = LONGEST
 
     def admit(self) -> None:
         """Outside the transaction of an idempotent request, which a refusal undoes."""

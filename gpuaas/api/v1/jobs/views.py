@@ -25,6 +25,7 @@ from gpuaas.api.v1.jobs.shapes import (
     state_of,
 )
 from gpuaas.api.v1.yaml import RENDERERS, document_file
+from gpuaas.core.plain_yaml import LONGEST
 from gpuaas.jobs import services
 from gpuaas.jobs.document import document_of
 from gpuaas.jobs.models import Job
@@ -41,6 +42,7 @@ class JobView(HeldView[Job]):
 
 class JobsView(JobView):
     parser_classes = [StrictJSONParser, StrictYAMLParser]
+    longest_body = LONGEST
 
     @operation("job_list", "List jobs", rows=JobOutput, query=JobQuery)
     def get(self, request: Request, project: str) -> Response:
