@@ -33,7 +33,8 @@ def page_of(request: HttpRequest) -> str:
             address, {request.get_host()}, require_https=request.is_secure()
         ):
             parts = urlsplit(address)
-            return f"{parts.path}?{parts.query}" if parts.query else parts.path
+            path = "/" + parts.path.lstrip("/\\")  # two of them name another host to a browser
+            return f"{path}?{parts.query}" if parts.query else path
     return "/"
 
 

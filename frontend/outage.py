@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase, UnreadableP
 from django.http.multipartparser import MultiPartParserError
 from django.template.loader import render_to_string
 from django.utils.cache import add_never_cache_headers
+from django.utils.http import escape_leading_slashes
 
 from frontend.context import THEMES
 from frontend.doors import LOOKS, is_piece
@@ -55,7 +56,7 @@ def _page(request: HttpRequest) -> str:
     theme = request.COOKIES.get("theme", "")
     context = {
         "theme": theme if theme in THEMES else "",
-        "address": request.get_full_path(),
+        "address": escape_leading_slashes(request.get_full_path()),
         "looked_at": request.method in LOOKS,
         "kept": _kept(request),
     }

@@ -55,6 +55,16 @@ def test_every_page_says_so_and_asks_again(olga: User, workspace: Workspace) -> 
     assert browser.get("/").status_code == 302
 
 
+def test_its_links_lead_to_no_other_host(olga: User) -> None:
+    browser = browser_of(olga)
+    with away_from_here():
+        said = [getattr(browser, way)("http://testserver//evil.example.org/x?a=1") for way in ("get", "post")]
+    for each in said:
+        assert each.status_code == 503
+        assert '="/%2Fevil.example.org/x?a=1"' in each.content.decode()
+        assert '"//evil' not in each.content.decode()
+
+
 def test_the_api_says_so_in_its_shape(alice: User, project: Project) -> None:
     caller, stranger = Caller(alice), browser_of()
     for client in (caller.client, browser_of(alice)):

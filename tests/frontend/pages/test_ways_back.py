@@ -106,6 +106,34 @@ def test_a_window_comes_back_to_the_page_of_the_button(client: Client, workspace
     assert (said.status_code, next_of(said["Location"])) == (302, page)
 
 
+@pytest.mark.parametrize("start", ["//", "/\\", "///", "/\t/", "\\/"])
+def test_no_path_of_a_page_leads_to_another_host(client: Client, alice: User, start: str) -> None:
+    """A path with two slashes at its start names another host to a browser, to which a backslash is one, too."""
+    address = f"http://testserver{start}evil.example.org/x"
+    said = client.get("/account/", headers={"HX-Request": "true", "HX-Current-URL": address})
+    assert next_of(said["HX-Redirect"]) in {"/evil.example.org/x", "/"}
+    browser = Client(enforce_csrf_checks=True)
+    browser.force_login(alice)
+    older = browser.post("/account/", {"csrfmiddlewaretoken": "x" * 64}, headers={"Referer": address})
+    assert older["Location"] in {"/evil.example.org/x", "/"}
+
+
+def test_a_sign_in_and_its_next_lead_to_no_other_host(alice: User) -> None:
+    sent = {"login": "alice", "password": "correct horse battery"}
+    for there in (
+        "//evil.example.org/x",
+        "/\\evil.example.org/x",
+        "http:///evil.example.org",
+        "\\\\evil.example.org",
+    ):
+        said = Client().post("/accounts/login/", {**sent, "next": there})
+        assert (said.status_code, said["Location"]) == (302, "/"), there
+        stale = Client(enforce_csrf_checks=True)
+        stale.get("/accounts/login/")
+        said = stale.post("/accounts/login/", {**sent, "next": there})
+        assert said.status_code == 403 or next_of(said["Location"]) == "/", there
+
+
 def token_in(answer: Any) -> str:
     found = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', answer.content.decode())
     assert found
