@@ -117,7 +117,7 @@ class OrganizationForm(Form):
     name = RequiredText("Enter a name.", 100)
     owner = forms.CharField(
         label="Owner",
-        max_length=150,
+        max_length=254,
         required=False,
         help_text="user name or e-mail address; can be set later",
     )
@@ -134,7 +134,7 @@ class ProjectForm(Form):
 
 
 class OwnerForm(Form):
-    user = RequiredText("Enter the user name.", 150, label="Person", help_text="user name or e-mail address")
+    user = RequiredText("Enter the user name.", 254, label="Person", help_text="user name or e-mail address")
     role = forms.ChoiceField(choices=OrganizationRole)
 
 

@@ -16,6 +16,7 @@ from gpuaas.workspaces.models import Workspace
 from quotas.models import Limit, SiteCapacity
 from tenants.models import AuditEntry, Organization, Project, User
 from tests.factories.credentials import kubeconfig_made
+from tests.factories.tenants import UserFactory
 from tests.frontend.markup import words
 from tests.frontend.operator.conftest import signed_in
 
@@ -293,6 +294,17 @@ def test_organization_project_and_owner(olga_at: Client, alice: User) -> None:
     assert olga_at.post(f"{url}members/", {"user": "nobody", "role": "owner"}).status_code == 422
     last = olga_at.post(f"{url}members/{alice.pk}/remove/", follow=True)
     assert "last owner" in last.content.decode()
+
+
+def test_owners_are_named_by_addresses_of_every_length(olga_at: Client) -> None:
+    address = f"{'a' * 64}@{'.'.join(['b' * 60] * 3)}.org"
+    erik = UserFactory.create(username="erik", email=address)
+    for name in ("physics", "chemistry"):
+        sent = {"slug": name, "name": name, "owner": address if name == "physics" else ""}
+        assert olga_at.post("/operator/organizations/", sent).status_code == 302
+        sent = {"user": address, "role": "owner"}
+        assert olga_at.post(f"/operator/organizations/{name}/members/", sent).status_code == 302
+    assert erik.organization_memberships.filter(role="owner").count() == 2
 
 
 def test_account_password_is_shown_once_and_works(olga_at: Client, alice: User) -> None:
