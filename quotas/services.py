@@ -245,6 +245,9 @@ def capacity_sync(*, site: Site, healthy: Mapping[str, int], oversubscription_pe
                     hard=hard,
                 )
             )
+    # the database sorts names by its own collation, as in admission, whose order this is
+    rows = SiteCapacity.objects.filter(site=site, resource__in=[row.resource for row in changed])
+    list(rows.order_by("resource").select_for_update(no_key=True).values_list("pk"))
     SiteCapacity.objects.bulk_create(
         changed,
         update_conflicts=True,

@@ -3,6 +3,8 @@
 import uuid
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from gpuaas.catalog.models import Site
 from gpuaas.core.errors import Conflict, NoCapacity, QuotaRefused
@@ -196,6 +198,17 @@ def test_capacity_follows_the_hardware_and_the_factor(project: Project, site: Si
     assert rows["vcpu"].hard == 150
     assert rows["storage"].hard is None
     assert rows["memory"].hard is None
+
+
+def test_capacity_is_locked_in_the_order_of_admission(site: Site) -> None:
+    """In the database's, as it sorts names otherwise than Python where its collation is that of a language."""
+    with CaptureQueriesContext(connection) as asked:
+        capacity_sync(site=site, healthy={H100: 3, "gpu:a-z": 1, "gpu:ab": 1}, oversubscription_percent=100)
+    written = [each["sql"] for each in asked if "quotas_sitecapacity" in each["sql"]]
+    (lock,) = [at for at, each in enumerate(written) if each.endswith("FOR NO KEY UPDATE")]
+    (insert,) = [at for at, each in enumerate(written) if each.startswith("INSERT")]
+    assert lock < insert
+    assert 'ORDER BY "quotas_sitecapacity"."resource" ASC' in written[lock]
 
 
 def test_amounts_that_make_no_sense_are_a_bug(project: Project, site: Site) -> None:
