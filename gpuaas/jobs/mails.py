@@ -31,14 +31,15 @@ def mails_send() -> int:
         if row.created_by.email in refused:
             continue
         as_read = Job.objects.filter(pk=row.pk, mailed_at=None, state=row.state, finished_at=row.finished_at)
-        if not as_read.update(mailed_at=clock.now()):
+        claimed_at = clock.now()
+        if not as_read.update(mailed_at=claimed_at):
             continue
         if not _may_read(row):
             continue
         try:
             sent += _message(row).send()
         except OSError as error:
-            Job.objects.filter(pk=row.pk).update(mailed_at=None)
+            Job.objects.filter(pk=row.pk, mailed_at=claimed_at).update(mailed_at=None)
             refused.add(row.created_by.email)
             log.warning("job_mail_refused", job=str(row.pk), error=type(error).__name__)
     return sent

@@ -1,5 +1,7 @@
 """Who hears by e-mail that a job has ended: whoever submitted it and asked for it, once, while they may still read it."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from smtplib import SMTPRecipientsRefused
 from typing import Any
@@ -9,6 +11,7 @@ import time_machine
 from django.core import mail
 from django.core.mail import EmailMessage
 from django.core.mail.backends import locmem
+from django.db import connection
 from pytest_django import Settings
 
 from gpuaas.core.clock import now
@@ -147,6 +150,36 @@ def test_one_that_is_tried_again_while_others_are_told_is_told_when_it_ends(
     assert mails() == 1
     assert [letter.subject for letter in mail.outbox] == ["Job first succeeded"]
     assert fresh(row).mailed_at is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_another_worker_has_sent_meanwhile_is_not_sent_again(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server keeps the first worker waiting while the job is tried again and ends, which the second tells."""
+    row = row_in(
+        workspace, state=JobState.FAILED, outcome="failed", staging="in", mail=True, finished_at=now()
+    )
+    send, first = locmem.EmailBackend.send_messages, threading.current_thread()
+
+    def second() -> int:
+        try:
+            return mails()
+        finally:
+            connection.close()
+
+    def judge(backend: locmem.EmailBackend, letters: list[EmailMessage]) -> int:
+        if threading.current_thread() is not first:
+            return send(backend, letters)
+        Job.objects.filter(pk=row.pk).update(mailed_at=None, finished_at=now())
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(second).result() == 1
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(locmem.EmailBackend, "send_messages", judge)
+    assert mails() == 0
+    monkeypatch.setattr(locmem.EmailBackend, "send_messages", send)
+    assert (mails(), len(mail.outbox)) == (0, 1)
 
 
 def test_it_is_part_of_the_order(as_alice: Actor, workspace: Workspace) -> None:
