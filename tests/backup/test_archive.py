@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from gpuaas.core.files import file_sum
 from tenants.models import Project, User
 from tests.backup.conftest import PASSPHRASE
 from tests.backup.stage import files_in, manage
+from tests.frontend.away import away_from_here
 from tests.lab.fixtures import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -95,6 +96,27 @@ def going_on(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     finally:
         process.terminate()
         process.communicate(timeout=30)
+
+
+def test_it_goes_on_when_the_database_answers_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slept = list[float]()
+    with ExitStack() as stack:
+        stack.enter_context(away_from_here())
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            assert files_in(folder) == [] if len(slept) == 1 else len(files_in(folder)) == 1
+            if len(slept) == 2:
+                raise KeyboardInterrupt
+            stack.close()
+
+        monkeypatch.setattr("gpuaas.backup.management.commands.backup.time.sleep", sleep)
+        with pytest.raises(KeyboardInterrupt):
+            call_command("backup", str(folder), "--every", "24")
+    assert slept[0] == 600
+    assert "connection" in capsys.readouterr().err
 
 
 def test_the_newest_are_kept_and_nothing_else_is_deleted(

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
-from django.db import connection
+from django.db import DatabaseError, InterfaceError, connection
 
 from gpuaas.backup.archive import manifest_read
 from gpuaas.backup.models import Backup
@@ -54,14 +54,14 @@ class Command(BaseCommand):
         if not options["every"] or options["check"]:
             return self._once(options)
         while True:
-            wait = due_in(backup_last(), hours=options["every"])
-            if wait <= 0:
-                try:
+            try:
+                wait = due_in(backup_last(), hours=options["every"])
+                if wait <= 0:
                     self._once(options)
                     continue
-                except CommandError as error:
-                    self.stderr.write(str(error))
-                    wait = RETRY_SECONDS
+            except (CommandError, DatabaseError, InterfaceError) as error:
+                self.stderr.write(str(error))
+                wait = RETRY_SECONDS
             connection.close()
             time.sleep(wait)
 
