@@ -13,6 +13,7 @@ HOUR = 3600
 PLAIN = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 EXPONENTIAL = re.compile(r"[+-]?[0-9.]+[eE][+-]?[0-9]+")
 OUT_IN_DIGITS = "write the number out in digits, such as 100000, without an exponent"
+DIGITS = 28  # arithmetic of Decimals keeps as many, and rounds the others away
 PRICE_PLACES = 6
 PRICE_MAX = Decimal(1_000_000)
 # Decimal places of the money there is (ISO 4217, list one). Metals, funds of banks and codes for tests have none.
@@ -57,15 +58,19 @@ def price_of(price_micro: int) -> Decimal:
 
 
 def decimal_read(value: Decimal | str | int, *, field: str, otherwise: str) -> Decimal:
-    """A number that a person wrote with digits and a point. Raises Invalid on `field`, for what is no number with `otherwise`."""
+    """A number that a person wrote with up to DIGITS digits and a point. Raises Invalid on `field`, for what is no number with
+    `otherwise`."""
     if isinstance(value, str) and EXPONENTIAL.fullmatch(value.strip()):
         raise Invalid.field(field, OUT_IN_DIGITS)
     if isinstance(value, str) and not PLAIN.fullmatch(value.strip()):
         raise Invalid.field(field, otherwise)
     try:
-        return Decimal(value)
+        found = Decimal(value)
     except (InvalidOperation, ValueError, TypeError) as error:
         raise Invalid.field(field, otherwise) from error
+    if len(found.as_tuple().digits) > DIGITS:
+        raise Invalid.field(field, f"write a number of at most {DIGITS} digits")
+    return found
 
 
 def price_parse(value: Decimal | str | int, *, field: str = "price") -> int:

@@ -2,6 +2,7 @@
 
 from datetime import date
 from decimal import Decimal
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from billing.money import amount_of, charge_divisor, largest_remainder, price_of, price_parse, round_half_up
 from billing.months import month_days, month_next, month_parse, month_span, months_between
+from billing.services.discounts import percent_parse
+from billing.services.payments import amount_parse
 from gpuaas.core.errors import Invalid
 from tests.billing.stage import utc
 
@@ -22,6 +25,15 @@ from tests.billing.stage import utc
 def test_prices_read_as_they_were_typed(micro: int, text: str) -> None:
     assert str(price_of(micro)) == text
     assert price_parse(text) == micro
+
+
+@pytest.mark.parametrize("text", ["999999." + "9" * 40, "1." + "0" * 40 + "1", "1" * 29, "9" * 5000])
+def test_more_digits_than_are_counted_exactly_are_refused(text: str) -> None:
+    """Arithmetic of Decimals would round them, and take what nobody wrote."""
+    parsers = (price_parse, percent_parse, partial(amount_parse, currency="EUR"))
+    for each in parsers:
+        with pytest.raises(Invalid):
+            each(text)
 
 
 @pytest.mark.parametrize(
