@@ -21,7 +21,8 @@ from tenants.actors import Actor
 
 @dataclass(frozen=True)
 class Unpriced:
-    """All projects' usage of one thing in one meter and currency. `what`: as forms of prices name it."""
+    """All projects' usage of one thing in one meter and currency. `what`: as forms of prices name it. `refused`: to write it off
+    was asked for just now, and was not done."""
 
     what: str
     meter: Meter
@@ -30,10 +31,12 @@ class Unpriced:
     currency: str
     hours: Decimal
     url: str
+    refused: bool
 
 
-def unpriced_of(cells: Iterable[Cell], *, month: date) -> list[Unpriced]:
-    """The linked price starts with the month; one that starts now would not cover the usage."""
+def unpriced_of(cells: Iterable[Cell], *, month: date, refused: tuple[str, ...] = ()) -> list[Unpriced]:
+    """The linked price starts with the month; one that starts now would not cover the usage. `refused`: what, meter and currency
+    of the row."""
     found: dict[tuple[str, str, Meter, str], int] = {}
     for cell in cells:
         what = cell.flavor or (f"{UNSOLD}{cell.resource}" if cell.resource else cell.meter)
@@ -48,6 +51,7 @@ def unpriced_of(cells: Iterable[Cell], *, month: date) -> list[Unpriced]:
             currency=currency,
             hours=hours_of(seconds),
             url=_url(what, meter, currency, month),
+            refused=(what, meter, currency) == refused,
         )
         for (what, name, meter, currency), seconds in found.items()
     ]

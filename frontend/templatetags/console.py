@@ -359,15 +359,18 @@ def confirm(
     label: str = "Delete",
     name: str = "",
     htmx: bool = False,
+    refused: bool = False,
 ) -> SafeString:
     """A dialog opened by `{% button … data_dialog="<id>" %}`. With `name`, that name must be typed first.
 
-    The block's content says what will happen; it may hold further inputs.
+    The block's content says what will happen; it may hold further inputs. `refused`: it is open again on a page that is drawn at
+    `action`, as one is that refuses what was sent there.
     """
     request = context.get("request")
-    asked = name and request is not None and request.path == action
+    asked = request is not None and request.method == "POST" and request.path == action
     data = {"id": id, "title": title, "action": action, "label": label, "name": name, "htmx": htmx}
-    more = {"content": content, "misnamed": getattr(request, "misnamed", "") if asked else ""}
+    misnamed = getattr(request, "misnamed", "") if asked and name else ""
+    more = {"content": content, "opened": misnamed or (asked and refused), "misnamed": misnamed}
     return render_to_string("components/confirm.html", data | more, request=request)
 
 

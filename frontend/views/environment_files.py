@@ -34,16 +34,24 @@ FILES = Listing(
 )
 
 
-def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: Any) -> HttpResponseBase:
-    """The site is asked; what it refuses is a page of its own."""
-    path = _path(request)
+def _draw(
+    request: HttpRequest, here: ProjectPlace, row: Environment, moved: MoveForm | None = None, **more: Any
+) -> HttpResponseBase:
+    """The site is asked; what it refuses is a page of its own. `moved`: of the path of the address, which was not moved."""
+    asked = _path(request)
+    path = asked if moved is None else str(_folder(path_read(asked)))
     found = files.folder_list(actor=here.actor, environment=row, path=path)
     at = path_read(path)
     inside = f"{at}/" if at.parts else ""
     shown = FILES.of(
         request,
         found.entries,
-        lambda rows: [_row(row, f"{inside}{each.name}", each, number) for number, each in enumerate(rows, 1)],
+        lambda rows: [
+            _row(
+                row, each, number, at=(name := f"{inside}{each.name}"), moved=moved if name == asked else None
+            )
+            for number, each in enumerate(rows, 1)
+        ],
         page_url=_url(row, "files"),
     )
     context = {
@@ -61,7 +69,7 @@ def _draw(request: HttpRequest, here: ProjectPlace, row: Environment, **more: An
         "crumbs": trail(here, Crumb(row.name, held.url_of(row)), Crumb("Files")),
         **more,
     }
-    return list_page(request, "environments/files.html", shown, context)
+    return list_page(request, "environments/files.html", shown, context, refused=moved is not None)
 
 
 show = environment_page(ACCESS)(_draw)
@@ -119,13 +127,14 @@ def folder(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 
 
 @environment_action(ACCESS)
-def move(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponse:
+def move(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpResponseBase:
     path, form = path_read(_path(request)), MoveForm(request.POST)
-    to = form.cleaned_data["to"] if form.is_valid() else ""
-    with _away(request), refusals_shown(request, Conflict, Invalid, NotFound):
-        files.file_move(actor=here.actor, environment=row, path=str(path), to=to)
-        return done(request, f"{path.name} is now {to}.", _around(row, path))
-    return redirect(_around(row, path))
+    if form.is_valid():
+        with _away(request), refusals_on(form, Conflict, Invalid, NotFound, default="to"):
+            to = form.cleaned_data["to"]
+            files.file_move(actor=here.actor, environment=row, path=str(path), to=to)
+            return done(request, f"{path.name} is now {to}.", _around(row, path))
+    return _draw(request, here, row, moved=form) if form.errors else redirect(_around(row, path))
 
 
 @environment_action(ACCESS)
@@ -138,7 +147,11 @@ def remove(request: HttpRequest, here: ProjectPlace, row: Environment) -> HttpRe
 
 
 def _around(row: Environment, path: Path) -> str:
-    return _url(row, "files", str(Path(path.parts[:-1])))
+    return _url(row, "files", str(_folder(path)))
+
+
+def _folder(path: Path) -> Path:
+    return Path(path.parts[:-1])
 
 
 def _away(request: HttpRequest) -> Refusals:
@@ -155,10 +168,11 @@ def _inside(request: HttpRequest, name: str) -> str:
     return f"{at}/{name}" if at else name
 
 
-def _row(row: Environment, path: str, entry: Entry, number: int) -> dict[str, Any]:
+def _row(row: Environment, entry: Entry, number: int, *, at: str, moved: MoveForm | None) -> dict[str, Any]:
     names = {"folder_url": "files", "file_url": "file", "move_url": "file_move", "remove_url": "file_remove"}
-    urls = {key: _url(row, name, path) for key, name in names.items()}
-    form = MoveForm(initial={"to": path}, auto_id=f"move_{number}_%s")
+    urls = {key: _url(row, name, at) for key, name in names.items()}
+    form = moved or MoveForm(initial={"to": at})
+    form.auto_id = f"move_{number}_%s"
     return {"entry": entry, "move_form": form, "move_id": f"move-{number}", **urls}
 
 

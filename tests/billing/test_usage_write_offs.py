@@ -29,6 +29,7 @@ from tests.api.caller import Caller
 from tests.billing.closed import month_close
 from tests.billing.stage import interval_make, utc, workspace_make
 from tests.factories.tenants import UserFactory
+from tests.frontend.markup import comes_back
 
 PCI = "CUSTOM_PCI_10DE_25B7"
 OCTOBER = date(2026, 10, 1)
@@ -232,6 +233,8 @@ def test_in_the_console(ran: Workspace, client: Client, olga: User) -> None:
     assert "Write off this usage?" in usage
     assert "2.00 h of CUSTOM_PCI_10DE_25B7" in usage
     form = {"month": "2026-10", "what": f"resource:{PCI}", "meter": "gpu_allocated", "currency": "EUR"}
+    why = ("because " * 40).strip()
+    assert comes_back(client.post("/operator/usage/write-offs/", {**form, "reason": why}), "write-off-1", why)
     refused = client.post("/operator/usage/write-offs/", form, follow=True).content.decode()
     assert "Say why this usage is not charged" in refused
     done = client.post(

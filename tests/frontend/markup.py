@@ -17,6 +17,14 @@ def flat(html: str) -> str:
     return EDGES.sub(lambda found: found[1] or "", one_line)
 
 
+def comes_back(answer: Any, dialog: str, typed: str) -> bool:
+    """What was typed into a dialog and refused stands in it again, and it is open."""
+    page = flat(answer.content.decode())
+    found = page[page.index(f'<dialog class="g-dialog" id="{dialog}"') :].partition("</dialog>")[0]
+    opened = " open>" in found[: found.index("<form")]
+    return answer.status_code == 422 and opened and f'value="{typed}"' in found
+
+
 def asks_again(answer: Any, dialog: str, typed: str) -> bool:
     """A wrong name comes back in its dialog, open, beside what is wrong with it. Without a dialog it stands in the page."""
     page = flat(answer.content.decode())

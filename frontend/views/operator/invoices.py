@@ -70,6 +70,7 @@ def _document(
     note: NoteForm | None = None,
     give_up: WriteOffForm | None = None,
     sure: Sure | None = None,
+    refused: bool = False,
 ) -> HttpResponse:
     base = invoice.corrects is None
     left = lines_left(invoice=invoice) if base else {}
@@ -86,7 +87,7 @@ def _document(
         "operator": True,
         "sure": sure,
     }
-    return draw_page(request, "billing/invoice.html", context)
+    return draw_page(request, "billing/invoice.html", context, refused=refused)
 
 
 show = invoice_page(_document)
@@ -150,8 +151,9 @@ def write_off_reversed(
     request: HttpRequest, here: OperatorPlace, invoice: Invoice, entry: uuid.UUID
 ) -> HttpResponse:
     rows = balances.write_offs_for(actor=here.actor, invoice=invoice)
-    _reverse(request, here, first_of(rows.filter(pk=entry), "write-off"), write_off_reverse, "Write-off")
-    return redirect("frontend:operator_invoice", invoice.number)
+    if _reverse(request, here, first_of(rows.filter(pk=entry), "write-off"), write_off_reverse, "Write-off"):
+        return redirect("frontend:operator_invoice", invoice.number)
+    return _document(request, here, invoice, refused=True)
 
 
 def _reverse(
@@ -160,13 +162,18 @@ def _reverse(
     entry: LedgerEntry,
     reverse: Callable[..., LedgerEntry],
     what: str,
-) -> None:
+) -> bool:
+    """Whether it was done. If not, the page that is drawn next comes with its dialog open, and the reason that was typed."""
     with refusals_shown(request, Conflict, Invalid):
         reverse(actor=here.actor, entry=entry, reason=request.POST.get("reason", ""))
         messages.success(request, f"{what} reversed. The ledger keeps both entries.")
+        return True
+    return False
 
 
-def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **forms: Any) -> HttpResponseBase:
+def _credits(
+    request: HttpRequest, here: OperatorPlace, row: Organization, *, refused: bool = False, **forms: Any
+) -> HttpResponseBase:
     (party,) = parties_of(organizations=[row.pk])
     given: dict[str, Any] = {"actor": here.actor, "organization": row}
     entries, grants = entries_shown(request, here, row), grants_shown(request, here, row)
@@ -182,7 +189,7 @@ def _credits(request: HttpRequest, here: OperatorPlace, row: Organization, **for
         ),
         **forms,
     }
-    return list_page(request, "operator/credits.html", entries, context, grants)
+    return list_page(request, "operator/credits.html", entries, context, grants, refused=refused)
 
 
 money_of = organization_page(_credits)
@@ -214,28 +221,31 @@ def grant(request: HttpRequest, here: OperatorPlace, row: Organization) -> HttpR
 @organization_action
 def grant_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
-) -> HttpResponse:
+) -> HttpResponseBase:
     rows = balances.entries_for(actor=here.actor, organization=row).filter(kind=EntryKind.GRANT)
-    _reverse(request, here, first_of(rows.filter(pk=entry), "grant"), grant_reverse, "Grant")
-    return redirect("frontend:operator_credits", row.slug)
+    if _reverse(request, here, first_of(rows.filter(pk=entry), "grant"), grant_reverse, "Grant"):
+        return redirect("frontend:operator_credits", row.slug)
+    return _credits(request, here, row, refused=True)
 
 
 @organization_action
 def payment_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
-) -> HttpResponse:
+) -> HttpResponseBase:
     rows = balances.payments_for(actor=here.actor, organization=row)
-    _reverse(request, here, first_of(rows.filter(pk=entry), "payment"), payment_reverse, "Payment")
-    return redirect("frontend:operator_credits", row.slug)
+    if _reverse(request, here, first_of(rows.filter(pk=entry), "payment"), payment_reverse, "Payment"):
+        return redirect("frontend:operator_credits", row.slug)
+    return _credits(request, here, row, refused=True)
 
 
 @organization_action
 def payout_reversed(
     request: HttpRequest, here: OperatorPlace, row: Organization, entry: uuid.UUID
-) -> HttpResponse:
+) -> HttpResponseBase:
     rows = balances.payouts_for(actor=here.actor, organization=row)
-    _reverse(request, here, first_of(rows.filter(pk=entry), "payout"), payout_reverse, "Payout")
-    return redirect("frontend:operator_credits", row.slug)
+    if _reverse(request, here, first_of(rows.filter(pk=entry), "payout"), payout_reverse, "Payout"):
+        return redirect("frontend:operator_credits", row.slug)
+    return _credits(request, here, row, refused=True)
 
 
 @organization_action

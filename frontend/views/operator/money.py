@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -101,9 +101,10 @@ WRITTEN_OFF = Listing(
 )
 
 
-@operator_page
-def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
-    first = month_asked(request, here.now)
+def usage_of(
+    request: HttpRequest, here: OperatorPlace, first: date, *, refused: tuple[str, ...] = ()
+) -> HttpResponseBase:
+    """The page of a month. `refused`: what of it was not written off just now, in which meter and currency."""
     sheet = statement(actor=here.actor, month=first, now=here.now)
     revenue = revenue_by_project(actor=here.actor, month=first, now=here.now)
     month = month_shown(first, now=here.now)
@@ -126,12 +127,17 @@ def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "sheet": sheet,
         "per_hour": earning_now(actor=here.actor, now=here.now),
         "types": types,
-        "unpriced": unpriced_of(sheet.quarantined, month=first),
+        "unpriced": unpriced_of(sheet.quarantined, month=first, refused=refused),
         "written_off": off,
         "gpu_hours": hours_of(sheet.gpu_seconds),
         "crumbs": crumbs("Money", ("Usage", "")),
     }
-    return list_page(request, "operator/usage.html", projects, context, types, off)
+    return list_page(request, "operator/usage.html", projects, context, types, off, refused=bool(refused))
+
+
+@operator_page
+def usage(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+    return usage_of(request, here, month_asked(request, here.now))
 
 
 @operator_page

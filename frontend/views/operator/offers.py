@@ -226,8 +226,7 @@ def flavor_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str
     return redirect("frontend:operator_flavors")
 
 
-@operator_page
-def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
+def _gpu_types(request: HttpRequest, here: OperatorPlace, *, refused: bool = False) -> HttpResponseBase:
     rows = gpu_types_for(actor=here.actor).annotate(devices=Sum("pools__capacity"))
     order = [OfferState.DRAFT, OfferState.ACTIVE, OfferState.RETIRED]
     found = sorted(rows, key=lambda row: (order.index(OfferState(row.state)), row.slug))
@@ -241,11 +240,14 @@ def gpu_types(request: HttpRequest, here: OperatorPlace) -> HttpResponseBase:
         "drafts": sum(1 for row in found if row.state == OfferState.DRAFT),
         "crumbs": crumbs("Supply", ("GPU types", "")),
     }
-    return list_page(request, "operator/gpu_types.html", shown, context)
+    return list_page(request, "operator/gpu_types.html", shown, context, refused=refused)
+
+
+gpu_types = operator_page(_gpu_types)
 
 
 @operator_action
-def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str) -> HttpResponse:
+def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: str) -> HttpResponseBase:
     row = first_of(gpu_types_for(actor=here.actor).filter(slug=slug), "GPU type")
     if verb == "retire":
         services.gpu_type_retire(actor=here.actor, gpu_type=row)
@@ -254,5 +256,6 @@ def gpu_type_state(request: HttpRequest, here: OperatorPlace, slug: str, verb: s
     name = request.POST.get("name", "").strip()
     with refusals_shown(request, Invalid):
         services.gpu_type_publish(actor=here.actor, gpu_type=row, name="" if name == row.name else name)
-        messages.success(request, f"{row.name} is published. You can now publish its flavors.")
-    return redirect("frontend:operator_gpu_types")
+        text = f"{row.name} is published. You can now publish its flavors."
+        return done(request, text, "frontend:operator_gpu_types")
+    return _gpu_types(request, here, refused=True)

@@ -307,6 +307,17 @@ def test_owners_are_named_by_addresses_of_every_length(olga_at: Client) -> None:
     assert erik.organization_memberships.filter(role="owner").count() == 2
 
 
+def test_the_name_of_a_gpu_type_that_is_refused_comes_back(olga_at: Client, h100: Flavor) -> None:
+    kind = h100.pool.gpu_type
+    GpuType.objects.filter(pk=kind.pk).update(state="draft")
+    typed = ("H100 of the new hall " * 6).strip()
+    refused = olga_at.post(f"/operator/gpu-types/{kind.slug}/publish/", {"name": typed})
+    assert refused.status_code == 422
+    assert f'value="{typed}"' in words(refused)
+    assert "at most 100 characters" in words(refused)
+    assert GpuType.objects.get(pk=kind.pk).state == "draft"
+
+
 def test_account_password_is_shown_once_and_works(olga_at: Client, alice: User) -> None:
     form = {"username": "erik", "email": "erik@example.org", "platform_role": ""}
     assert olga_at.post("/operator/people/", {**form, "email": "nonsense"}).status_code == 422

@@ -22,11 +22,12 @@ from tests.billing.closed import meters_prove
 from tests.billing.credited import december_used, november_credited, tiered_make
 from tests.billing.stage import interval_make, utc
 from tests.factories.billing import MONTH, invoice_of
-from tests.frontend.markup import words
+from tests.frontend.markup import comes_back, words
 from tests.frontend.operator.conftest import signed_in
 from tests.lasting import lasting
 
 END = month_span(MONTH).ends_at
+LONG = ("because " * 30).strip()
 
 
 @pytest.fixture
@@ -125,6 +126,7 @@ def _written_off_and_back(olga_at: Client, slug: str, invoice: Invoice, page: st
         assert "Reverse this write-off?" in shown
         assert f'action="{back}"' in shown
     assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    assert comes_back(olga_at.post(back, {"reason": LONG}), f"reverse-{entry.pk}", LONG)
     said = words(olga_at.post(back, {"reason": "paid after all"}, follow=True))
     assert "Write-off reversed. The ledger keeps both entries." in said
     assert "€20.00" in said, "it is owed again"
@@ -139,6 +141,7 @@ def _reversed_and_recorded_anew(olga_at: Client, slug: str, record: str) -> None
     back = reverse("frontend:operator_payment_reverse", args=[slug, entry.pk])
     assert "Reverse this payment?" in words(olga_at.get(page_of_credits))
     assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    assert comes_back(olga_at.post(back, {"reason": LONG}), f"reverse-{entry.pk}", LONG)
     olga_at.post(back, {"reason": "of another customer"})
     page = words(olga_at.get(page_of_credits))
     assert "Payment reversed" in page
@@ -192,6 +195,7 @@ def test_grants_are_given_and_refused_beside_the_field(olga_at: Client, workspac
     assert f'action="{back}"' in page
     assert "Reverse this grant?" in page
     assert "ive a reason" in words(olga_at.post(back, {"reason": ""}, follow=True))
+    assert comes_back(olga_at.post(back, {"reason": LONG}), f"reverse-{entry.pk}", LONG)
     page = words(olga_at.post(back, {"reason": "not theirs"}, follow=True))
     assert "Grant reversed. The ledger keeps both entries." in page
     assert "pilot reversed: not theirs" in page
@@ -238,6 +242,7 @@ def test_a_credit_is_shown_used_and_paid_out(
     back = reverse("frontend:operator_payout_reverse", args=[slug, entry.pk])
     assert "Reverse this payout?" in words(olga_at.get(home))
     assert "Give a reason" in words(olga_at.post(back, {"reason": " "}, follow=True))
+    assert comes_back(olga_at.post(back, {"reason": LONG}), f"reverse-{entry.pk}", LONG)
     said = words(olga_at.post(back, {"reason": "it came back"}, follow=True))
     assert "Payout reversed. The ledger keeps both entries." in said
     assert "Payout reversed by olga" in said

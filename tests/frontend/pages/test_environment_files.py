@@ -14,7 +14,7 @@ from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.environments.stage import kind, ready
 from tests.environments.test_files import breaks, told
-from tests.frontend.markup import words
+from tests.frontend.markup import comes_back, words
 from tests.frontend.pages.conftest import signed_in
 from tests.frontend.pages.test_environments import at, room
 from tests.lasting import lasting
@@ -118,13 +118,16 @@ def test_rename_and_move(alice_at: Client, lab: Environment, project: Project) -
     assert (moved.status_code, moved["Location"]) == (302, page)
     assert "notes.txt is now data/old.txt." in words(alice_at.get(page))
     for to, why in (
-        ("", "name something"),
+        ("", "enter a path"),
         ("data", "already"),
         ("../x", "neither . nor .."),
         ("gone/x", "there is no file or folder gone."),
     ):
-        assert alice_at.post(f"{move}?path=data%2Fold.txt", {"to": to})["Location"] == f"{page}?path=data"
-        assert why in words(alice_at.get(page)).lower(), to
+        refused = alice_at.post(f"{move}?path=data%2Fold.txt", {"to": to})
+        assert refused.status_code == 422
+        assert not to or comes_back(refused, "move-1", to), to
+        assert why in words(refused).lower(), to
+        assert f'<a href="{page}?path=data">data</a>' in words(refused), "in its folder"
     assert SandboxFile.objects.filter(path="data/old.txt").exists()
 
 
