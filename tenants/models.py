@@ -21,6 +21,7 @@ class User(AbstractUser):
         max_length=16, choices=PlatformRole, default=PlatformRole.NONE, blank=True
     )
     time_zone = models.CharField(max_length=64, default="Europe/Berlin")
+    version = models.PositiveBigIntegerField(default=1, db_default=1)  # of name and address
 
     def __str__(self) -> str:
         return self.username

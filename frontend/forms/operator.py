@@ -160,6 +160,8 @@ class PersonChangeForm(Form):
 class PersonRenameForm(PersonChangeForm):
     """Of an account that exists."""
 
+    version = forms.IntegerField(required=False, widget=forms.HiddenInput)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for name, text in RENAMED.items():

@@ -10,6 +10,7 @@ from django.db.models import Q
 
 from gpuaas.core.errors import Conflict, Invalid
 from gpuaas.core.queue import poke
+from gpuaas.core.rows import version_require
 from gpuaas.core.validation import row_check
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -52,9 +53,17 @@ def user_create(
 
 @transaction.atomic
 def user_update(
-    *, actor: Actor, user: User, username: str, email: str, first_name: str, last_name: str
+    *,
+    actor: Actor,
+    user: User,
+    username: str,
+    email: str,
+    first_name: str,
+    last_name: str,
+    expected_version: int | None = None,
 ) -> None:
-    """Another name or address. The old address opens nothing any more: no sign-in, no mailed link."""
+    """Another name or address. The old address opens nothing any more: no sign-in, no mailed link. Raises StaleVersion if another
+    version is current."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     wanted = {
         "username": username,
@@ -67,13 +76,15 @@ def user_update(
     if wanted["email"] != user.email:
         address_free_require(wanted["email"], but=user)
     row = User.objects.select_for_update().get(pk=user.pk)
+    version_require(row.version, expected_version, "account")
     before = {name: getattr(row, name) for name in wanted if getattr(row, name) != wanted[name]}
     if not before:
         return
     for name in before:
         setattr(row, name, wanted[name])
     row_check(row)
-    row.save(update_fields=list(before))
+    row.version += 1
+    row.save(update_fields=[*before, "version"])
     EmailAddress.objects.filter(user=row).exclude(email=row.email).delete()
     _recorded(actor, "update", row, before=before, after={name: wanted[name] for name in before})
     user.refresh_from_db()

@@ -1,5 +1,6 @@
 """People: invited, disabled, given roles of the platform."""
 
+import re
 import threading
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from tenants.roles import Permission
 from tenants.selectors import actor_for, users_for
 from tenants.services import user_activate, user_create, user_deactivate, user_platform_role_set, user_update
 from tests.factories.tenants import UserFactory
+from tests.frontend.markup import words
 
 ROUNDS = 5
 
@@ -120,6 +122,22 @@ def test_a_name_or_address_of_somebody_else_is_refused(alice: User, bob: User, f
         change(alice, **{field: text})
     assert field in refused.value.fields
     assert User.objects.values().get(pk=alice.pk) == before
+
+
+def test_of_two_operators_who_rename_the_later_one_is_told(alice: User, olga: User, client: Client) -> None:
+    client.force_login(olga)
+    page = reverse("frontend:operator_person", args=[alice.pk])
+    read = dict(re.findall(r'name="(\w+)"\s+value="([^"]*)"', client.get(page).content.decode()))
+    typed = {"username": "alice", "email": alice.email, "version": read["version"]}
+    assert client.post(page, {**typed, "last_name": "Smith"}).status_code == 302
+    later = client.post(page, {**typed, "last_name": "Brown"})
+    assert later.status_code == 422
+    assert "has changed since you read it" in later.content.decode()
+    assert 'value="Brown"' in words(later)
+    alice.refresh_from_db()
+    assert alice.last_name == "Smith"
+    again = {**typed, "version": str(alice.version), "last_name": "Brown"}
+    assert client.post(page, again).status_code == 302
 
 
 def test_only_operators_rename(alice: User, as_alice: Actor) -> None:

@@ -13,7 +13,7 @@ from frontend.presenters.sessions import links_shown
 from frontend.views.account import sessions_listed
 from frontend.views.operator.common import OperatorPlace, crumbs
 from frontend.views.operator.tenants import person_action, person_page
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.core.rows import first_of
 from tenants.models import User
 from tenants.selectors import links_of, second_factor_of, sessions_of
@@ -26,10 +26,11 @@ NAMES = ("username", "email", "first_name", "last_name")
 @checked
 def show(request: HttpRequest, here: OperatorPlace, row: User) -> HttpResponseBase:
     before = {name: getattr(row, name) for name in NAMES}
-    form = PersonRenameForm(posted(request), initial=before)
+    form = PersonRenameForm(posted(request), initial={**before, "version": row.version})
     if form.is_valid():
-        with refusals_on(form, Invalid):
-            user_update(actor=here.actor, user=row, **form.cleaned_data)
+        version = form.cleaned_data.pop("version")
+        with refusals_on(form, Invalid, StaleVersion):
+            user_update(actor=here.actor, user=row, expected_version=version, **form.cleaned_data)
             return done(request, f"{row.username} saved.", "frontend:operator_person", row.pk)
     asked: dict[str, Any] = {"actor": here.actor, "user": row}
     sessions = sessions_listed(request, sessions_of(**asked, now=here.now))
