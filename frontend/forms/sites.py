@@ -7,7 +7,7 @@ from django import forms
 
 from frontend.forms import WHOLE, Form, RequiredText, refuse, refuse_readable
 from frontend.forms.declared import AnyObject, Declared, shown
-from gpuaas.catalog.services import site_wrong
+from gpuaas.catalog.services import options_fingerprint, site_wrong
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import Document
 from gpuaas.providers.base import DriverKind
@@ -121,10 +121,13 @@ class CredentialsForm(Form):
 
 
 class OptionsForm(Form):
+    fingerprint = forms.CharField(max_length=16, required=False, widget=forms.HiddenInput)
+
     def __init__(self, *args: Any, kind: DriverKind, before: Document, **kwargs: Any) -> None:
         schema, self.before = kind.options, before
         initial = {"text": before} if schema is None else shown(schema, before)
-        super().__init__(*args, **{**kwargs, "initial": initial})
+        read = {"fingerprint": options_fingerprint(before)}
+        super().__init__(*args, **{**kwargs, "initial": initial | read})
         self.known = set() if schema is None else set(schema["properties"])
         self.part = AnyObject(self, at=OPTIONS) if schema is None else Declared(self, schema, at=OPTIONS)
 

@@ -38,7 +38,7 @@ from gpuaas.catalog.selectors import sites_for
 from gpuaas.catalog.services import site_create, site_probe_request, site_update
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core.conditions import conditions_read
-from gpuaas.core.errors import Conflict, Invalid
+from gpuaas.core.errors import Conflict, Invalid, StaleVersion
 from gpuaas.metering.health import meter_conditions
 from gpuaas.providers.registry import kind_or_missing, site_kinds
 from gpuaas.workspaces.selectors import workspaces_for
@@ -194,8 +194,12 @@ def site_credentials(request: HttpRequest, here: OperatorPlace, row: Site) -> Ht
 def site_options(request: HttpRequest, here: OperatorPlace, row: Site) -> HttpResponse:
     form = OptionsForm(request.POST, kind=kind_or_missing(row.driver), before=row.options)
     if form.is_valid():
-        with Refusals(lambda error: form.part.refuse(error.fields), Invalid):
-            site_update(actor=here.actor, site=row, options=form.options())
+        read = form.cleaned_data["fingerprint"]
+        with (
+            Refusals(lambda error: form.part.refuse(error.fields), Invalid),
+            refusals_on(form, StaleVersion),
+        ):
+            site_update(actor=here.actor, site=row, options=form.options(), fingerprint=read)
             text = f"Options of {row.slug} saved. The site is being checked with them."
             return done(request, text, "frontend:operator_site", row.slug)
     return _draw(request, here, row, options_form=form, opened="options")

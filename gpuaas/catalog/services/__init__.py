@@ -18,7 +18,13 @@ from gpuaas.catalog.services.preflight import site_preflight, site_preflight_loo
 from gpuaas.catalog.services.probe import site_look, site_probe, site_probe_request
 from gpuaas.catalog.services.removal import site_detach
 from gpuaas.catalog.services.rounds import rounds_fill
-from gpuaas.catalog.services.sites import credentials_rotate, site_create, site_update, site_wrong
+from gpuaas.catalog.services.sites import (
+    credentials_rotate,
+    options_fingerprint,
+    site_create,
+    site_update,
+    site_wrong,
+)
 from gpuaas.catalog.services.storage import storage_class_retire, storage_class_sell, storage_plain_choose
 
 __all__ = [
@@ -32,6 +38,7 @@ __all__ = [
     "gpu_type_retire",
     "node_check_look",
     "node_check_request",
+    "options_fingerprint",
     "pool_publish",
     "rounds_fill",
     "site_create",

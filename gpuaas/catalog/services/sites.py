@@ -1,5 +1,6 @@
 """Sites: attaching, changing, and encrypted credentials."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from gpuaas.catalog.services.rounds import rounds_wake
 from gpuaas.catalog.states import RoundKind
 from gpuaas.core import clock
 from gpuaas.core.crypto import encrypt_json
-from gpuaas.core.errors import Conflict, Invalid, Mistakes, Unusable
+from gpuaas.core.errors import Conflict, Invalid, Mistakes, StaleVersion, Unusable
 from gpuaas.core.events import OPERATORS_GROUP, publish
 from gpuaas.core.queue import poke
 from gpuaas.core.rotation import column_rotate
@@ -43,6 +44,11 @@ CHANGEABLE = (
 # what changes how the site is reached, and so what it may answer
 REACHED_BY = {"endpoint", "options", "enabled"}
 LOWEST_PERCENT, HIGHEST_PERCENT = 1, 1000
+
+
+def options_fingerprint(options: Mapping[str, Any]) -> str:
+    """Equal as long as no option is changed, added or removed."""
+    return hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @transaction.atomic
@@ -118,13 +124,21 @@ def _attached_lock(site: Site) -> Site:
 
 @transaction.atomic
 def site_update(
-    *, actor: Actor, site: Site, credentials: Mapping[str, Any] | None = None, **changes: Any
+    *,
+    actor: Actor,
+    site: Site,
+    credentials: Mapping[str, Any] | None = None,
+    fingerprint: str = "",
+    **changes: Any,
 ) -> Site:
-    """`changes`: any of CHANGEABLE. Credentials are replaced as one."""
+    """`changes`: any of CHANGEABLE. Credentials are replaced as one. Raises StaleVersion if the options have another fingerprint
+    than `fingerprint`: the version of a site also counts what is observed."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     if unknown := sorted(changes.keys() - set(CHANGEABLE)):
         raise Invalid.field(unknown[0], "this cannot be changed")
     row = _attached_lock(site)
+    if fingerprint and fingerprint != options_fingerprint(row.options):
+        raise StaleVersion("the options have changed since you read them; read them again")
     changed = {key: value for key, value in changes.items() if getattr(row, key) != value}
     before = {key: getattr(row, key) for key in changed}
     _change_judge(row, changes, credentials)

@@ -1,5 +1,6 @@
 """An OpenStack cloud is attached in the browser: by a clouds.yaml or an application credential, refused beside the field."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -135,6 +136,21 @@ def test_options_are_changed_later_and_what_the_form_does_not_know_stays(olga_at
     assert told == ["public", "outside"]
     due = SiteRound.objects.filter(site=site, kind=RoundKind.PREFLIGHT, due_at__lte=clock.now())
     assert due.exists(), "the portal tries again"
+
+
+def test_of_two_operators_who_change_options_the_later_one_is_told(olga_at: Client) -> None:
+    """What the portal observes meanwhile is no change of them."""
+    olga_at.post(NEW, {**FORM, "clouds_yaml": CLOUDS, "external_network": "public"})
+    page = words(olga_at.get("/operator/sites/at/cloud-1/"))
+    read = re.findall(r'<input type="hidden" name="fingerprint" value="(\w+)"', page)
+    typed = {"fingerprint": read[0], "external_network": "outside"}
+    Site.objects.update(version=9)
+    assert olga_at.post(OPTIONS, typed).status_code == 302
+    later = olga_at.post(OPTIONS, {**typed, "external_network": "elsewhere"})
+    assert (later.status_code, "have changed since you read them" in words(later)) == (422, True)
+    assert 'aria-labelledby="options-title" open>' in words(later)
+    assert 'value="elsewhere"' in words(later)
+    assert Site.objects.get().options == {"external_network": "outside"}
 
 
 @pytest.mark.parametrize(
