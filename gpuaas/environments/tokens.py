@@ -62,8 +62,9 @@ class Counts:
 
 
 def vllm(text: str) -> Counts:
-    """Of all its models and engines, however their requests ended. Raises ValueError for what is none of its answers."""
-    if not any(name in text for name in VLLM):
+    """Of all its models and engines, however their requests ended. Raises ValueError for what is none of its answers, or a part of
+    one: a counter that is missing there would be lower than before, and all that was counted would be counted again."""
+    if not all(name in text for name in VLLM):
         raise ValueError("no counters of vLLM")
     found = Counter[str]()
     for line in text.split("\n"):

@@ -97,6 +97,14 @@ ANSWERS: dict[str, bytes] = {
     "cut short": TEXT + b"\r\n" + GOOD.partition(b"vllm:generation")[0],
     "no text": TEXT + b"\r\n" + GOOD + b"\xff\xfe",
     "no number": TEXT + b"\r\n" + GOOD + b"vllm:prompt_tokens_total NaN\n",
+    # of which each may be lower than before only where all have begun anew
+    **{
+        f"without {name}": TEXT + b"Content-Length: %d\r\n\r\n" % len(rest) + rest
+        for name, rest in (
+            (line.decode().partition(" ")[0], GOOD.replace(line, b""))
+            for line in GOOD.splitlines(keepends=True)
+        )
+    },
     "another server": TEXT + b"\r\nnode_load1 5\n",
 }
 # no border of a chunk is one of a line or of a number

@@ -17,7 +17,7 @@ from gpuaas.environments.selectors import Tokens, tokens_of
 from gpuaas.environments.services import environment_delete, environment_restart, environment_stop
 from gpuaas.environments.spec import FOR_SPEC
 from gpuaas.environments.tasks import environment_count, uses
-from gpuaas.environments.tokens import COUNT_MOST, Counts, counts_begin, counts_look, vllm
+from gpuaas.environments.tokens import COUNT_MOST, VLLM, Counts, counts_begin, counts_look, vllm
 from gpuaas.providers.base import Address
 from gpuaas.providers.sandbox.dials import ALWAYS, failure_plan, fault_set
 from gpuaas.providers.sandbox.environments import SandboxEnvironments
@@ -31,6 +31,8 @@ from tests.workspaces.test_races import at_once
 
 MINUTE = timedelta(minutes=1)
 TODAY = date(2027, 3, 1)
+# as a server names a counter that has counted nothing yet
+NAMED = "\n".join(f"# TYPE {name} counter" for name in VLLM)
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_the_text_of_a_real_client_is_read() -> None:
 )
 def test_numbers_as_they_may_be_written(written: str, counted: int) -> None:
     for labels in ("", "{}", '{model_name="a b",engine="0"}'):
-        assert vllm(f"vllm:prompt_tokens_total{labels} {written}") == Counts(tokens_in=counted)
+        assert vllm(f"{NAMED}\nvllm:prompt_tokens_total{labels} {written}") == Counts(tokens_in=counted)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +109,16 @@ def test_numbers_as_they_may_be_written(written: str, counted: int) -> None:
 )
 def test_numbers_that_none_are_count_nothing(written: str) -> None:
     with pytest.raises(ValueError, match=r"sample|number|float"):
-        vllm(f"vllm:prompt_tokens_total {written}")
+        vllm(f"{NAMED}\nvllm:prompt_tokens_total {written}")
 
 
 def test_sums_that_are_too_much_count_nothing_either() -> None:
     with pytest.raises(ValueError, match="number"):
-        vllm("\n".join(f'vllm:prompt_tokens_total{{engine="{each}"}} {COUNT_MOST}' for each in range(2)))
+        vllm(
+            "\n".join(
+                [NAMED, *(f'vllm:prompt_tokens_total{{engine="{each}"}} {COUNT_MOST}' for each in range(2))]
+            )
+        )
 
 
 @pytest.mark.parametrize("text", ["", "<html>", "# nothing", 'up{job="vllm"} 1', "prompt_tokens_total 5"])
@@ -333,6 +339,21 @@ def test_a_page_that_is_cut_does_not_count_all_anew(at_port: Callable[[int], Env
         look(at_port(port))
     with hostile("cut short") as port:
         assert look(at_port(port)).failure
+    assert [each[1:] for each in days()] == [(5, 50, 25)]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", VLLM)
+def test_a_page_without_one_of_three_does_not_count_all_anew(
+    at_port: Callable[[int], Environment], name: str
+) -> None:
+    """It is another program's, or a part of one: all three are counted or none."""
+    with hostile(CHUNKS) as port:
+        look(at_port(port))
+    with hostile(f"without {name}") as port:
+        assert look(at_port(port)).failure
+    with hostile(CHUNKS) as port:
+        assert look(at_port(port)).failure == ""
     assert [each[1:] for each in days()] == [(5, 50, 25)]
 
 
