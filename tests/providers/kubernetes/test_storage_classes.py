@@ -1,6 +1,6 @@
 """On the real API server: storage only of classes that were bought, and no more than was bought of each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from gpuaas.core.errors import GpuaasError
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.inventory.storage import CLASSES
-from tests.lab.fixtures import LabSite
+from tests.lab.fixtures import LabSite, until
 from tests.providers.kubernetes.conftest import Room, forget, make_room, make_spec, provision
 
 pytestmark = pytest.mark.lab
@@ -103,6 +103,53 @@ def test_no_class_is_changed_or_hidden_afterwards(bought: Room) -> None:
     with pytest.raises(GpuaasError):
         bought.tenant.merge(path, {"spec": {"storageClassName": ARCHIVE}})
     bought.tenant.merge(path, {"metadata": {"labels": {"kept": "yes"}}})
+
+
+@pytest.mark.parametrize(
+    ("named", "annotations"),
+    [("", {}), (None, {BETA: ""}), (STANDARD, {BETA: ""})],
+    ids=["field", "older", "both"],
+)
+def test_a_volume_of_no_class_is_not_claimed(
+    bought: Room, named: str | None, annotations: dict[str, str]
+) -> None:
+    """It was made by hand for somebody, may be larger than what is claimed of it, and no class's quota counts it."""
+    with pytest.raises(GpuaasError, match="did not buy storage of the class"):
+        claim(bought, "none", "1Gi", named, **annotations)
+
+
+def test_a_claim_that_waits_for_a_default_names_no_class_later_but_one_that_was_bought(
+    api: Api, bought: Room
+) -> None:
+    path, default = (
+        f"{bought.path('persistentvolumeclaims')}/waits",
+        "storageclass.kubernetes.io/is-default-class",
+    )
+    api.merge(f"{CLASSES}/{STANDARD}", {"metadata": {"annotations": {default: "false"}}})
+    try:
+        until(lambda: "storageClassName" not in _tried(bought)["spec"], "the API server knows of no default")
+        claim(bought, "waits", "1Gi")
+    finally:
+        api.merge(f"{CLASSES}/{STANDARD}", {"metadata": {"annotations": {default: "true"}}})
+    with pytest.raises(GpuaasError, match="did not buy storage of the class"):
+        bought.tenant.merge(path, {"spec": {"storageClassName": ""}})
+    until(lambda: bought.admin.get(path)["spec"].get("storageClassName") == STANDARD, "it gets the default")
+    until(lambda: _used(bought)[f"storage:{STANDARD}"] == 1, "it is counted as one of it")
+
+
+def _used(room: Room) -> Mapping[str, int]:
+    return room.driver.observe(room.ref).used
+
+
+def _tried(room: Room) -> Object:
+    return room.tenant.create(
+        room.path("persistentvolumeclaims"),
+        {
+            "metadata": {"generateName": "tried-"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+        dryRun="All",
+    )
 
 
 def test_the_list_of_what_was_bought_is_the_portals(bought: Room) -> None:

@@ -160,13 +160,14 @@ def _data(site: Site) -> Object:
 
 
 # as Kubernetes finds it: the older annotation goes before the field
-_CLASS = f"{{0}}.metadata.?annotations[?'{names.BETA_STORAGE_CLASS}'].orValue({{0}}.spec.?storageClassName.orValue(''))"
+_CLASS = f"{{0}}.metadata.?annotations[?'{names.BETA_STORAGE_CLASS}'].or({{0}}.spec.?storageClassName)"
 
 
 def _volumes(site: Site) -> Object:
     """Controllers make claims from a tenant's templates, so CREATE spares nobody.
 
-    A claim may wait for a class that is not there yet, which no quota names; the default class it gets by Kubernetes itself.
+    A claim may wait for a class that is not there yet, which no quota names; the default class it gets by Kubernetes itself. The
+    class "" is that of volumes that were made by hand: any that is free, however large, and again no quota names it.
     """
     return validating(
         VOLUMES,
@@ -179,12 +180,13 @@ def _volumes(site: Site) -> Object:
         variables={
             "bought": f"namespaceObject.metadata.?annotations[?'{names.STORAGE}']",
             "storageClass": _CLASS.format("object"),
-            "before": f"request.operation == 'UPDATE' ? {_CLASS.format('oldObject')} : ''",
+            "before": f"request.operation == 'UPDATE' ? {_CLASS.format('oldObject')} : optional.none()",
         },
         rules=(
             Rule(
-                "variables.storageClass == '' || variables.storageClass == variables.before || !variables.bought.hasValue() || "
-                "variables.storageClass in variables.bought.value().split(',')",
+                "!variables.storageClass.hasValue() || variables.storageClass == variables.before || !variables.bought.hasValue() || "
+                "(variables.storageClass.value() != '' && "
+                "variables.storageClass.value() in variables.bought.value().split(','))",
                 "this workspace did not buy storage of the class that is claimed: claim one that it has, "
                 "or add it to the workspace in the portal",
             ),
