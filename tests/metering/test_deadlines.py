@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpuaas.core import clock
+from gpuaas.metering.facts import facts_merge
 from gpuaas.metering.models import SiteMeter, UsageInterval
 from gpuaas.metering.services import meter_claim, meter_flush, usage_apply
 from gpuaas.providers.base import ObservedConsumer, UsageEvent
@@ -132,6 +133,28 @@ def told_of(
             last = min(last, at)
         charged.append(last)
     return sorted(told, key=lambda each: each[0])
+
+
+@given(lives=st.lists(life, min_size=2, max_size=7), data=st.data())
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_in_one_batch_a_deadline_ends_its_own_pod_alone(
+    workspace: Workspace, lives: list[tuple[int, int, int, int | None, int | None]], data: st.DataObject
+) -> None:
+    events = data.draw(st.permutations([event for _, event in told_of(workspace, lives)]))
+    alone = [
+        fact
+        for number in range(len(lives))
+        for fact in facts_merge(
+            each for each in events if each.consumer and each.consumer.uid == f"pod-{number}"
+        )
+    ]
+    together = facts_merge(events)
+    assert {fact.key: fact for fact in together} == {fact.key: fact for fact in alone}
+    assert len(together) == len(alone)
 
 
 def counted(moment: datetime) -> int:
