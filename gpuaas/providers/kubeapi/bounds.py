@@ -54,6 +54,7 @@ BOUNDS = (
     Bound("count/leases.coordination.k8s.io", "leases", "Leases", 100),
     Bound("count/horizontalpodautoscalers.autoscaling", "autoscalers", "HorizontalPodAutoscalers", 100),
     Bound("count/poddisruptionbudgets.policy", "disruption_budgets", "PodDisruptionBudgets", 100),
+    Bound("count/routes.route.openshift.io", "routes", "Routes", 50, only_where_served=True),
     Bound("count/jobsets.jobset.x-k8s.io", "jobsets", "JobSets", 200, FINISHED, only_where_served=True),
     Bound("count/trainjobs.trainer.kubeflow.org", "trainjobs", "TrainJobs", 200, only_where_served=True),
 )

@@ -8,6 +8,7 @@ from gpuaas.core.declaration import declaration_compile
 from gpuaas.core.errors import Invalid
 from gpuaas.core.schema import document_check
 from gpuaas.providers.kubeapi import bounds, manifests, pods
+from gpuaas.providers.kubeapi.guards.roles import cluster_roles
 from gpuaas.providers.kubernetes.kind import KINDS
 from tests.providers.kubernetes.conftest import make_spec
 
@@ -31,6 +32,20 @@ def test_an_operator_sets_some_and_the_rest_is_as_usual() -> None:
     assert {"services.loadbalancers", "services.nodeports"} <= {
         key for key, value in asked.items() if value == "0"
     }
+
+
+def test_whatever_members_may_make_is_bounded() -> None:
+    """One kind without a bound would be enough to fill the site's etcd."""
+    admin = next(role for role in cluster_roles() if role["metadata"]["name"].endswith("-admin"))
+    made = {
+        f"count/{resource}.{group}" if group else resource
+        for rule in admin["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        if "create" in rule["verbs"] and "/" not in resource
+    }
+    counted = {*manifests.Openings.read({}).objects, *manifests.DRA_COUNTS}
+    assert {key for key in made if not {key, f"count/{key}"} & counted} == set()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from gpuaas.providers.kubeapi.guards.site import Site
 from gpuaas.providers.kubeapi.guards.training import policies
 from gpuaas.providers.kubernetes.preflight.training import jobset, trainer, version_of
 
-KEYS = {"count/jobsets.jobset.x-k8s.io", "count/trainjobs.trainer.kubeflow.org"}
+ROUTES = "count/routes.route.openshift.io"
+KEYS = {ROUTES, "count/jobsets.jobset.x-k8s.io", "count/trainjobs.trainer.kubeflow.org"}
 
 
 class Played:
@@ -48,8 +49,9 @@ def test_what_the_site_cannot_count_is_no_key_of_the_quota() -> None:
     assert openings.objects.keys() >= KEYS
     assert not KEYS & openings.without(KEYS).objects.keys()
     jobsets, trainjobs = f"{training.JOBSET_GROUP}/v1alpha2", f"{training.TRAINER_GROUP}/v1alpha1"
-    assert training.unserved({"apps/v1", jobsets}) == {"count/trainjobs.trainer.kubeflow.org"}
-    assert training.unserved({jobsets, trainjobs}) == frozenset()
+    assert training.unserved({"apps/v1", jobsets}) == KEYS - {"count/jobsets.jobset.x-k8s.io"}
+    assert training.unserved({jobsets, trainjobs}) == {ROUTES}
+    assert training.unserved({jobsets, trainjobs, "route.openshift.io/v1"}) == frozenset()
     assert not KEYS & bounds.usual().keys()
 
 

@@ -1,13 +1,16 @@
 """Projects are asked for, so that the site's template is honored, and deleted as projects."""
 
+from dataclasses import replace
+
 import pytest
 
 from gpuaas.core.errors import Permanent, Unavailable
 from gpuaas.providers.base import Change, WorkspaceSpec
 from gpuaas.providers.kubeapi.client import Api, Object
 from gpuaas.providers.kubernetes.openshift.driver import OpenShiftDriver
-from tests.contracts.rigs import ensure_step, release_step
-from tests.providers.kubernetes.conftest import make_spec, provision
+from tests.contracts.rigs import ensure_step, ref, release_step
+from tests.lab.fixtures import LabSite
+from tests.providers.kubernetes.conftest import kubeconfig, make_spec, provision
 from tests.providers.openshift.conftest import Make
 from tests.providers.openshift.site import TEMPLATE, UID_RANGE, ProjectApi
 
@@ -37,6 +40,23 @@ def test_the_template_is_honored_and_its_marks_stay(
         }.items()
     )
     assert found["annotations"].items() >= UID_RANGE.items()
+    assert driver.drift(spec) == ()
+
+
+@pytest.mark.usefixtures("projects")
+def test_the_number_of_routes_is_bounded(openshift_lab: LabSite, make: Make) -> None:
+    options = {"object_bounds": {"routes": 10}}
+    driver, spec = OpenShiftDriver(replace(openshift_lab.connection(), options=options)), make()
+    provision(driver, spec)
+    alice = Api(kubeconfig(driver, spec))
+    routes = f"/apis/route.openshift.io/v1/namespaces/{spec.external_name}/routes"
+    body = {"apiVersion": "route.openshift.io/v1", "kind": "Route", "metadata": {"generateName": "web-"}}
+    for _ in range(10):
+        alice.create(routes, body)
+    with pytest.raises(Permanent, match="exceeded quota"):
+        alice.create(routes, body)
+    bound = next(each for each in driver.observe(ref(spec)).bounds if each.name == "routes")
+    assert (bound.used, bound.most) == (10, 10)
     assert driver.drift(spec) == ()
 
 
