@@ -109,6 +109,21 @@ def test_tolerations_added_later_are_refused(cell: Cell, change: Object) -> None
         cell.members["edit"].merge(path, {"spec": {"tolerations": [*held, *change["tolerations"]]}})
 
 
+@pytest.mark.parametrize("part", ["ephemeralcontainers", "resize"])
+def test_no_label_is_put_on_a_pod_by_a_part_of_it(cell: Cell, part: str) -> None:
+    """Kubernetes takes none there, so the rule for labels need not look at these parts."""
+    path = f"{cell.room.path('pods')}/waiting"
+    before = cell.room.admin.get(path)["metadata"]
+    for key in ("labels", "annotations"):
+        with contextlib.suppress(Permanent):
+            cell.members["edit"].merge(f"{path}/{part}", {"metadata": {key: {"gpuaas.io/a": "b"}}})
+    after = cell.room.admin.get(path)["metadata"]
+    assert (after.get("labels"), after.get("annotations")) == (
+        before.get("labels"),
+        before.get("annotations"),
+    )
+
+
 TEMPLATES = list(pods.pods_and_templates())
 
 

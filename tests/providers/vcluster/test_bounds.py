@@ -1,5 +1,6 @@
 """What a virtual cluster cannot do, at the real API server: take more than its pools, or act beside them."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -75,6 +76,16 @@ def test_what_is_inside_is_bound_as_a_workspace_is(shared: Virtual) -> None:
     service = {"metadata": {"name": "out"}, "spec": {"type": "NodePort", "ports": [{"port": 80}]}}
     with pytest.raises((Permanent, Unauthorized)):
         shared.syncer.create(f"{shared.space}/services", service)
+
+
+@pytest.mark.parametrize("part", ["", "/status", "/ephemeralcontainers"])
+def test_no_label_of_the_portal_is_put_on_a_pod_later(shared: Virtual, part: str) -> None:
+    """By that of the control plane a pod would get to the site's API server."""
+    made = shared.syncer.create(f"{shared.space}/pods", pod(H100, 0))["metadata"]["name"]
+    path, marked = f"{shared.space}/pods/{made}", {names.CONTROL: shared.spec.external_name}
+    with contextlib.suppress(Permanent):
+        shared.syncer.merge(path + part, {"metadata": {"labels": marked}})
+    assert names.CONTROL not in (shared.host.get(path)["metadata"].get("labels") or {})
 
 
 def test_the_syncer_has_no_rights_but_in_its_namespace_and_none_over_its_bounds(shared: Virtual) -> None:

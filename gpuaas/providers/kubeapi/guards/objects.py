@@ -104,7 +104,8 @@ def _marks(site: Site) -> Object:
     """Labels and annotations by which the portal knows what is its own, and owners that are not the tenant's."""
     return validating(
         MARKS,
-        [resources("*", "*", WRITTEN, scope="Namespaced")],
+        # of what is below an object, only the status of a pod takes labels and annotations from who is no site's own
+        [resources("*", "*", WRITTEN, scope="Namespaced"), resources("", "pods/status", ["UPDATE"])],
         conditions={
             "in-a-workspace": site.in_workspace,
             "by-others": site.outsiders,
