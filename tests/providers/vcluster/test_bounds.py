@@ -24,6 +24,27 @@ from tests.providers.vcluster.conftest import Virtual, whole
 
 BOB = Member("u-b0b5ees", "bob", "view")  # others let a bob do more: one API server is inside of all clusters
 
+FUTURE = "2099-01-01T00:00:00Z"
+STATUSES: dict[str, dict[str, Any]] = {
+    "its end": {"phase": "Succeeded"},
+    "its beginning": {
+        "conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": FUTURE}]
+    },
+    "no beginning": {"conditions": []},
+    "ends of containers": {
+        "containerStatuses": [
+            {
+                "name": "main",
+                "image": "registry.example/train",
+                "imageID": "",
+                "ready": False,
+                "restartCount": 0,
+                "state": {"terminated": {"exitCode": 0, "finishedAt": "2020-01-01T00:00:00Z"}},
+            }
+        ]
+    },
+}
+
 
 def pod(resource: str, gpus: int, **more: Any) -> dict[str, Any]:
     limits = {resource: str(gpus)} if gpus else {}
@@ -86,6 +107,18 @@ def test_no_label_of_the_portal_is_put_on_a_pod_later(shared: Virtual, part: str
     with contextlib.suppress(Permanent):
         shared.syncer.merge(path + part, {"metadata": {"labels": marked}})
     assert names.CONTROL not in (shared.host.get(path)["metadata"].get("labels") or {})
+
+
+@pytest.mark.parametrize("change", STATUSES, ids=STATUSES)
+def test_what_is_metered_of_a_pod_is_not_the_syncers_to_say(shared: Virtual, change: str) -> None:
+    made = shared.syncer.create(f"{shared.space}/pods", pod(H100, 0))["metadata"]["name"]
+    path = f"{shared.space}/pods/{made}"
+    until(lambda: shared.host.get(path)["status"]["phase"] == "Running", f"{made} runs")
+    with pytest.raises(Permanent, match="told by its node"):
+        shared.syncer.merge(f"{path}/status", {"status": STATUSES[change]})
+    gate = {"type": "example.com/ready", "status": "True", "lastTransitionTime": FUTURE}
+    held = shared.syncer.get(path)["status"].get("conditions") or []
+    shared.syncer.merge(f"{path}/status", {"status": {"conditions": [*held, gate]}})
 
 
 def test_the_syncer_has_no_rights_but_in_its_namespace_and_none_over_its_bounds(shared: Virtual) -> None:

@@ -7,6 +7,7 @@ from gpuaas.providers.kubeapi.guards.kinds import Rule, resources, validating
 from gpuaas.providers.kubeapi.guards.site import Site, cel_list, cel_text
 
 PODS = "gpuaas-pods"
+STATUS = "gpuaas-pod-status"
 TEMPLATES = "gpuaas-templates"
 
 # the site's own: its pods go to a node each, tolerations and all
@@ -38,6 +39,17 @@ _MEMBERS = " || ".join(
 _SUSPENDED = f"namespaceObject.metadata.?annotations[?'{names.SUSPENDED}'].orValue('') == 'true'"
 
 DEFAULT_SCHEDULER = "default-scheduler"
+# of a pod's status, what its node and its scheduler tell
+_CONDITIONS = ["PodScheduled", "Initialized", "ContainersReady", "Ready"]
+_STATE = (
+    "phase",
+    "startTime",
+    "containerStatuses",
+    "initContainerStatuses",
+    "ephemeralContainerStatuses",
+    "resourceClaimStatuses",
+    "extendedResourceClaimStatus",
+)
 
 # of pods and of templates alike
 _RULES: tuple[Rule, ...] = (
@@ -98,7 +110,29 @@ TEMPLATE_RULES: tuple[Rule, ...] = (
 
 
 def policies(site: Site) -> list[Object]:
-    return [_templates(site), _pods(site)]
+    return [_templates(site), _pods(site), _status(site)]
+
+
+def _status(site: Site) -> Object:
+    """What is metered of a pod, and when the quota lets it go. An account of the namespace may have the right to its status: that of
+    a virtual cluster's syncer, which carries readiness gates. Schedulers and controllers of the site are none of these."""
+    conditions = f"{{0}}.?status.?conditions.orValue([]).filter(c, c.type in {cel_list(_CONDITIONS)})"
+    return validating(
+        STATUS,
+        [resources("", "pods/status", ["UPDATE"])],
+        conditions={"in-a-workspace": site.in_workspace, "by-members": site.members},
+        rules=(
+            Rule(
+                " && ".join(
+                    [
+                        f"{conditions.format('object')} == {conditions.format('oldObject')}",
+                        *(f"object.?status.?{field} == oldObject.?status.?{field}" for field in _STATE),
+                    ]
+                ),
+                "the state of a pod is told by its node and its scheduler: set conditions of your own only",
+            ),
+        ),
+    )
 
 
 def _pods(site: Site) -> Object:
