@@ -4,7 +4,7 @@ from django.db import transaction
 from django.db.models import F
 
 from gpuaas.core.errors import Conflict, Forbidden, NotFound
-from gpuaas.core.events import project_group, publish
+from gpuaas.core.events import project_group, publish, user_group
 from gpuaas.core.queue import poke
 from tenants.actors import Actor
 from tenants.audit import audit_record
@@ -129,6 +129,7 @@ def _project_changed(
 
 
 def _told(project: Project, kind: str, user: User) -> None:
-    """Makes open pages reload what they may show, and updates access at sites."""
-    publish(kind=kind, id=user.pk, groups=(project_group(project.pk),))
+    """Makes open pages reload what they may show, also those of somebody who heard nothing of the project so far, and updates access
+    at sites."""
+    publish(kind=kind, id=user.pk, groups=(project_group(project.pk), user_group(user.pk)))
     poke("workspaces.members_sync", str(project.pk))

@@ -19,9 +19,9 @@ from gpuaas.core.events import OPERATORS_GROUP, project_group, user_group
 from gpuaas.live import consumers
 from gpuaas.live.audience import groups_for
 from gpuaas.live.routing import websocket_urlpatterns
-from tenants.actors import SYSTEM
+from tenants.actors import SYSTEM, Actor
 from tenants.models import Project, ProjectMembership, User
-from tenants.services import user_deactivate
+from tenants.services import organization_member_set, project_member_set, user_deactivate
 from tests.frontend.away import away_from_here
 from tests.live.page import Page, application
 
@@ -141,6 +141,28 @@ def test_a_new_member_hears_the_project_after_their_own_event(charlie: User, pro
         await sync_to_async(ProjectMembership.objects.create)(user=charlie, project=project, role="viewer")
         await tell(user_group(charlie.pk), kind="membership")
         assert (await page.hears())["kind"] == "membership"
+        await tell(project_group(project.pk), id="w2")
+        assert (await page.hears())["id"] == "w2"
+        await page.leave()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("where", ["project", "organization"])
+def test_who_is_added_hears_the_project_at_once(
+    charlie: User, as_alice: Actor, project: Project, where: str
+) -> None:
+    def add() -> None:
+        if where == "project":
+            project_member_set(actor=as_alice, project=project, user=charlie, role="viewer")
+        else:
+            organization = project.organization
+            organization_member_set(actor=as_alice, organization=organization, user=charlie, role="billing")
+
+    async def scenario() -> None:
+        page = await connect(charlie)
+        await sync_to_async(add)()
+        assert (await page.hears())["kind"] == f"{where}_membership"
         await tell(project_group(project.pk), id="w2")
         assert (await page.hears())["id"] == "w2"
         await page.leave()
