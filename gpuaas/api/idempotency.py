@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from django.db import OperationalError, connection, transaction
 from rest_framework.renderers import JSONRenderer
@@ -31,7 +31,14 @@ REMEMBERED_HEADERS = ("Location", "ETag")
 MARK = "handles_idempotency"
 LONGEST_REQUEST = timedelta(minutes=5)
 
-V = TypeVar("V")
+
+class Permitting(Protocol):
+    """A view that refuses a repetition, which is answered without its handler, to callers who may not do that any more."""
+
+    def permit(self) -> None: ...
+
+
+V = TypeVar("V", bound=Permitting)
 P = ParamSpec("P")
 Handler = Callable[Concatenate[V, Request, P], Response]
 
@@ -71,6 +78,7 @@ def idempotent(handler: Handler[V, P]) -> Handler[V, P]:
         with transaction.atomic():
             row, first = _take(request, key, secret=False)
             if not first:
+                self.permit()
                 return _replay(request, row)
             response = handler(self, request, *args, **kwargs)
             _remember(row, response, body=response.data)
@@ -93,6 +101,7 @@ def idempotent_secret(handler: Handler[V, P]) -> Handler[V, P]:
             return handler(self, request, *args, **kwargs)
         row, first = _take(request, key, secret=True)
         if not first:
+            self.permit()
             return _replay(request, row)
         try:
             response = handler(self, request, *args, **kwargs)

@@ -19,13 +19,20 @@ from gpuaas.api.errors import TooLarge
 from gpuaas.api.fields import EMAILS, Input, NoQuery, Output
 from gpuaas.api.pagination import Cursor
 from gpuaas.api.parsers import StrictJSONParser
-from gpuaas.api.schema import QUERY
+from gpuaas.api.permissions import need_of
+from gpuaas.api.schema import OPERATION, QUERY
 from gpuaas.catalog.models import Site
 from gpuaas.catalog.selectors import site_get_for
 from tenants.actors import Actor
 from tenants.models import ApiToken, Project, User
 from tenants.roles import Permission
-from tenants.selectors import actor_for, actor_for_token, platform_require, project_get_for
+from tenants.selectors import (
+    actor_for,
+    actor_for_token,
+    organization_get_for,
+    platform_require,
+    project_get_for,
+)
 
 LONGEST_BODY = 64 * 1024
 
@@ -63,6 +70,21 @@ class ApiView(APIView):
 
     def admit(self) -> None:
         """Refuses callers for whom the whole address is not, by NotFound or Forbidden."""
+
+    def permit(self) -> None:
+        """Refuses callers whose role does not hold what the operation needs, by NotFound or Forbidden. Operations do so themselves, but
+        for a repetition that is answered from what was stored."""
+        method = (self.request.method or "").lower()
+        need = need_of(getattr(getattr(self, method), OPERATION), method)
+        for permission in need.permissions if need else ():
+            if "project" in self.kwargs:
+                slug = self.kwargs["project"]
+                project_get_for(
+                    actor=self.actor, slug=slug, permission=permission, own=bool(need and need.own)
+                )
+            elif "organization" in self.kwargs:
+                slug = self.kwargs["organization"]
+                organization_get_for(actor=self.actor, slug=slug, permission=permission)
 
     def handle_exception(self, exc: Exception) -> Response:
         """Refusals are JSON, whatever else the address offers."""

@@ -77,6 +77,25 @@ def test_keys_are_of_one_caller(program: Caller, bobs: Caller, limits: None) -> 
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize(("role", "status"), [("viewer", 403), (None, 404)])
+def test_who_lost_the_right_gets_no_answer_of_before(
+    bobs: Caller, bob: User, project: Project, limits: None, role: str | None, status: int
+) -> None:
+    rows = project.memberships.filter(user=bob)
+    rows.update(role="admin")
+    program = Caller(token=token_for(bob, project, scopes=["workspace:view", "workspace:create"]))
+    for caller in (bobs, program):
+        body = ASKED | {"name": f"of-{len(caller.headers)}"}
+        assert caller.post(HOME, body, Idempotency_Key="k1").status == 202
+    rows.update(role=role) if role else rows.delete()
+    for caller in (bobs, program):
+        body = ASKED | {"name": f"of-{len(caller.headers)}"}
+        again = caller.post(HOME, body, Idempotency_Key="k1")
+        assert again.status == status
+        assert "Idempotency-Replayed" not in again.headers
+
+
+@pytest.mark.django_db
 def test_a_key_ends_after_a_day_and_old_ones_are_swept(program: Caller, limits: None) -> None:
     program.post(HOME, ASKED, Idempotency_Key="k1")
     program.post(HOME, ASKED | {"name": "two"}, Idempotency_Key="k2")
