@@ -12,11 +12,13 @@ from gpuaas.metering.models import Meter
 from gpuaas.metering.services import held_sync
 from gpuaas.workspaces.holdings import holdings_set
 from gpuaas.workspaces.models import Workspace, WorkspaceMember
+from gpuaas.workspaces.services import workspace_resize
 from quotas.models import Limit, Reservation
 from tenants.actors import Actor
 from tenants.models import Project, User
 from tests.api.caller import Caller
 from tests.factories.quotas import counters_must_match, limits_give
+from tests.workspaces.stage import ready, settle
 
 pytestmark = pytest.mark.django_db
 
@@ -124,6 +126,28 @@ def test_a_patch_is_all_or_nothing(program: Caller, workspace: Workspace) -> Non
     )
     assert refused.status == 409
     assert Workspace.objects.get(pk=workspace.pk).lease_ends_at == workspace.lease_ends_at
+
+
+def test_what_a_patch_leaves_out_stays_as_somebody_else_has_just_made_it(
+    program: Caller,
+    as_alice: Actor,
+    project: Project,
+    site: Site,
+    limits: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A teammate's resize is done between the moment in which the address is found and that in which its row is locked."""
+    row = ready(as_alice, project, site)
+
+    def meanwhile(request: object) -> None:
+        workspace_resize(actor=as_alice, workspace=row, items=[("h100.1", 3)])
+        assert settle(row).state == "ready"
+
+    monkeypatch.setattr("gpuaas.api.v1.workspaces.views.wanted_version", meanwhile)
+    changed = program.patch(f"{HOME}/{row.pk}", {"storage_gib": 200})
+    assert changed.status == 202, changed.json
+    assert [each["count"] for each in changed.json["items"]] == [3]
+    assert row.flavors.get().count == 3
 
 
 def test_deleting_and_retrying(program: Caller, workspace: Workspace) -> None:

@@ -42,13 +42,12 @@ def workspace_resize(
     *,
     actor: Actor,
     workspace: Workspace,
-    items: Sequence[tuple[str, int]],
+    items: Sequence[tuple[str, int]] | None = None,
     storage_gib: int | None = None,
     storage_classes: Sequence[tuple[str, int]] | None = None,
     expected_version: int | None = None,
 ) -> Workspace:
-    """Requests exactly `items` from now on, and of storage exactly what is given; None: as it is. An increase is reserved now, a
-    decrease is released once confirmed.
+    """Requests exactly what is given from now on; None: as it is. An increase is reserved now, a decrease is released once confirmed.
 
     Also after a failed resize, as the way back, and while a decrease only waits for pods to end: it is taken back.
     Any other running resize has to finish first: of several requests at once, one wins.
@@ -58,7 +57,8 @@ def workspace_resize(
     old = {item.flavor: item.count for item in row.flavors.select_related("flavor__pool") if item.count}
     plain = row.storage_gib if storage_gib is None else storage_validate(storage_gib)
     held, classes = held_by(row), storage_items(row)
-    wanted = items_resolve(items, held=held, storage_gib=plain)
+    asked = [(flavor.slug, count) for flavor, count in old.items()] if items is None else items
+    wanted = items_resolve(asked, held=held, storage_gib=plain)
     new = classes if storage_classes is None else storage_resolve(storage_classes, site=row.site, held=held)
     if old == dict(wanted) and plain == row.storage_gib and dict(new) == dict(classes):
         raise Invalid.field("items", "the workspace already has exactly this")

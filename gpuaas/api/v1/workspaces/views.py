@@ -150,17 +150,11 @@ class WorkspaceDetailView(WorkspaceView):
                 lends = {"open_to_project": asked["open_to_project"]}
                 found, version = self.ask(services.workspace_lend, found, version, **lends), None
             if asked.keys() & {"items", "storage_gib", "storage_classes"}:
-                unchanged = [
-                    {"flavor": row.flavor.slug, "count": row.count}
-                    for row in found.flavors.all()
-                    if row.count
-                ]
-                items = pairs(asked.get("items", unchanged), "flavor", "count")
                 found = self.ask(
                     services.workspace_resize,
                     found,
                     version,
-                    items=items,
+                    items=pairs(asked["items"], "flavor", "count") if "items" in asked else None,
                     storage_gib=asked.get("storage_gib"),
                     storage_classes=classes(asked) if "storage_classes" in asked else None,
                 )
