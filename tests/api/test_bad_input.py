@@ -81,6 +81,8 @@ BAD: dict[str, Any] = {
     "lease far ahead": GOOD | {"lease_ends_at": "9999-12-31T23:59:59Z"},
     "lease beyond time": GOOD | {"lease_ends_at": "9999-12-31T23:59:59-14:00"},
     "lease without zone": GOOD | {"lease_ends_at": "2026-12-01T00:00:00"},
+    "lease a date and a time that looks like an offset": GOOD
+    | {"lease_ends_at": f"{clock.now() + timedelta(days=9):%Y-%m-%d}-05:00"},
     "lease a date": GOOD | {"lease_ends_at": "2026-12-01"},
     "lease a number": GOOD | {"lease_ends_at": 1764547200},
     "lease nonsense": GOOD | {"lease_ends_at": "tomorrow"},
