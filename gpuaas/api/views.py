@@ -75,16 +75,13 @@ class ApiView(APIView):
         """Refuses callers whose role does not hold what the operation needs, by NotFound or Forbidden. Operations do so themselves, but
         for a repetition that is answered from what was stored."""
         method = (self.request.method or "").lower()
-        need = need_of(getattr(getattr(self, method), OPERATION), method)
+        need, place = need_of(getattr(getattr(self, method), OPERATION), method), self.kwargs
         for permission in need.permissions if need else ():
-            if "project" in self.kwargs:
-                slug = self.kwargs["project"]
-                project_get_for(
-                    actor=self.actor, slug=slug, permission=permission, own=bool(need and need.own)
-                )
-            elif "organization" in self.kwargs:
-                slug = self.kwargs["organization"]
-                organization_get_for(actor=self.actor, slug=slug, permission=permission)
+            given: dict[str, Any] = {"actor": self.actor, "permission": permission}
+            if "project" in place:
+                project_get_for(slug=place["project"], own=bool(need and need.own), **given)
+            elif "organization" in place:
+                organization_get_for(slug=place["organization"], **given)
 
     def handle_exception(self, exc: Exception) -> Response:
         """Refusals are JSON, whatever else the address offers."""
