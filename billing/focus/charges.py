@@ -77,9 +77,11 @@ def _charges(month: date, organization: Organization | None) -> Iterator[Charge]
         "starts_at": span.starts_at,
         "ends_at": span.ends_at,
         "organization": organization.pk if organization else None,
+        # asked first: a close that is done while the file is read changes neither its invoices nor what runs in it
+        "closed": MonthClose.objects.filter(month=month, state=CloseState.CLOSED).exists(),
     }
     yield from _read(sql_text("focus_documents"), parameters)
-    if MonthClose.objects.filter(month=month, state=CloseState.CLOSED).exists():
+    if parameters["closed"]:
         return
     days = month_days(month)
     sql, parameters = rated_sql(

@@ -1,10 +1,10 @@
 -- What closed documents charge, at their finest: line × workspace or cluster × day; a line without shares is one row of its whole
 -- month, and the tax of a document is one row. A month's document belongs to its month, a note to the month it was written
 -- in. What a month charges is usage, also where it is below zero and so a credit note.
--- Quarantined usage is not charged, so it is no row. Parameters: month, starts_at, ends_at, organization.
+-- Quarantined usage is not charged, so it is no row. Parameters: month, closed (whether it is), starts_at, ends_at, organization.
 WITH document AS (
     SELECT i.*, CASE WHEN i.corrects_id IS NULL THEN 'invoice' ELSE i.kind END AS charges FROM billing_invoice i
-    WHERE (i.corrects_id IS NULL AND i.month = %(month)s
+    WHERE (i.corrects_id IS NULL AND i.month = %(month)s AND %(closed)s
            OR i.corrects_id IS NOT NULL AND i.closed_at >= %(starts_at)s AND i.closed_at < %(ends_at)s)
       AND (%(organization)s::uuid IS NULL OR i.organization_id = %(organization)s::uuid)
 )

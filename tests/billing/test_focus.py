@@ -145,6 +145,20 @@ def test_the_running_month_is_what_its_statement_says(staged: Project, as_alice:
     assert {row["Tags"] for row in running} == {'{"gpuaas/cost_center": "4711"}'}
 
 
+def test_a_month_that_closes_while_it_is_exported_is_in_the_file_once(
+    staged: Project, as_alice: Actor, as_olga: Actor
+) -> None:
+    """Notes come first. The file that has begun before the close goes on as one of a month that runs."""
+    expected = list(charges_of(actor=as_alice, month=DECEMBER, organization=staged.organization))
+    rows = charges_of(actor=as_alice, month=DECEMBER, organization=staged.organization)
+    found = [next(rows)]
+    assert found[0].kind == "credit_note"
+    close(as_olga, DECEMBER)
+    found += rows
+    assert sum(row.minor for row in found) == sum(row.minor for row in expected)
+    assert [row.number for row in found] == [row.number for row in expected]
+
+
 def test_parquet_says_what_csv_says(staged: Project, as_alice: Actor) -> None:
     def rows() -> Iterator[Any]:
         return focus_rows(charges_of(actor=as_alice, month=NOVEMBER, organization=staged.organization))
