@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time
+from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
@@ -191,10 +191,14 @@ def kept_parameters(slots: Slots, bounds: Sequence[datetime]) -> dict[str, Any]:
     return _pieces(pieces) | {
         "zone": settings.BILLING_TIME_ZONE,
         "piece_whole": [
-            all(bound.astimezone(zone).time() == time() for bound in (span.starts_at, span.ends_at))
-            for _, span in pieces
+            all(_begins_day(bound) for bound in (span.starts_at, span.ends_at)) for _, span in pieces
         ],
     }
+
+
+def _begins_day(at: datetime) -> bool:
+    """Not by the hour of the clock: where it is put back at one, midnight comes twice."""
+    return at == day_span(at.astimezone(billing_zone()).date()).starts_at
 
 
 def _pieces(pieces: Sequence[tuple[date, Span]]) -> dict[str, Any]:
