@@ -93,7 +93,8 @@ def _require(invoice: Invoice, kind: InvoiceKind, amounts: Mapping[int, Any], re
 
 def lines_left(*, invoice: Invoice) -> dict[int, int]:
     """What can still be credited of each line, by position: its amount, its notes, and what a later close took back of it.
-    What a close has added is a line that is credited itself. Two queries."""
+    What a close has added is a line that is credited itself, up to what is left of it and the line that it adds to together.
+    Two queries, and two more where a close has added something."""
     counts = Q(invoice__corrects__isnull=False) | Q(amount_minor__lt=0)
     corrected = dict(
         InvoiceLine.objects.filter(counts, corrects__invoice=invoice, amount_minor__isnull=False)
@@ -101,11 +102,24 @@ def lines_left(*, invoice: Invoice) -> dict[int, int]:
         .values_list("corrects__position")
         .annotate(sum=Sum("amount_minor"))
     )
-    rows = InvoiceLine.objects.filter(invoice=invoice).order_by("position")
-    return {
-        position: (amount or 0) + corrected.get(position, 0)
-        for position, amount in rows.values_list("position", "amount_minor")
-    }
+    rows = list(InvoiceLine.objects.filter(invoice=invoice).order_by("position"))
+    left = {row.position: (row.amount_minor or 0) + corrected.get(row.position, 0) for row in rows}
+    added = {row.position: row.corrects_id for row in rows if row.corrects_id is not None}
+    of_all = _left_of_all(set(added.values())) if added else {}
+    return left | {position: min(left[position], of_all[first]) for position, first in added.items()}
+
+
+def _left_of_all(firsts: set[uuid.UUID]) -> dict[uuid.UUID, int]:
+    """By line: its amount with all that closes have added and taken back of it, and the notes on each of these."""
+    lines = InvoiceLine.objects.order_by()
+    rows = lines.filter(Q(pk__in=firsts) | Q(corrects__in=firsts))
+    found = list(rows.values_list("pk", "corrects", "amount_minor"))
+    first_of = {pk: corrects or pk for pk, corrects, _ in found}
+    notes = lines.filter(corrects__in=first_of.keys() - firsts).values_list("pk", "corrects", "amount_minor")
+    left = dict.fromkeys(firsts, 0)
+    for pk, corrects, amount in (*found, *notes):
+        left[first_of.get(pk) or first_of[corrects]] += amount or 0
+    return left
 
 
 def _amounts(

@@ -1,4 +1,5 @@
 -- Lines from cells. Of an earlier month only what differs from the invoices so far is left; no difference is no line.
+-- What it corrects is the first line of its kind, which also a later invoice than its month's may have.
 -- Parameters: month.
 WITH line AS (
     SELECT charge_month, project, flavor, resource, meter, price_class, status, price_micro, surplus,
@@ -27,10 +28,11 @@ SELECT gen_random_uuid(), organization, position, charge_month, project, cost_ce
 FROM placed d
 LEFT JOIN LATERAL (
     SELECT l.id FROM billing_invoiceline l
-    JOIN billing_invoice i ON i.id = l.invoice_id AND i.corrects_id IS NULL AND i.month = d.charge_month
+    JOIN billing_invoice i ON i.id = l.invoice_id AND i.corrects_id IS NULL
     WHERE d.charge_month < %(month)s AND l.charge_month = d.charge_month AND l.project_id = d.project
       AND l.flavor_id IS NOT DISTINCT FROM d.flavor AND l.resource = d.resource AND l.meter = d.meter
       AND l.price_class = d.price_class AND l.status = d.status AND l.surplus = d.surplus
       AND l.unit_price_micro IS NOT DISTINCT FROM d.price_micro
+    ORDER BY i.month, l.corrects_id NULLS FIRST
     LIMIT 1
 ) corrected ON true

@@ -130,3 +130,41 @@ def test_what_came_late_is_credited_once(project: Project, h100: Flavor, alice: 
             note_issue(**given, amounts={1: euros(minor + 1)})
         note_issue(**given, amounts={1: euros(minor)})
     assert Invoice.objects.aggregate(sum=Sum("total_minor"))["sum"] == 0
+
+
+def test_what_came_late_and_was_taken_back_is_credited_no_more(
+    project: Project, h100: Flavor, l40s: Flavor, alice: User, as_olga: Actor
+) -> None:
+    """5.00 of October on November's invoice, of which the next close takes 4.00 back: 1.00 is left, on whichever line it is."""
+    workspace = workspace_make(project, h100, alice)
+    for flavor in (h100, l40s):
+        rate_set(actor=as_olga, flavor=flavor, meter=Meter.GPU_HELD, price="1", valid_from=utc("2025-01-01"))
+    interval_make(workspace, h100, utc("2026-10-05"), utc("2026-10-05 10:00:00"))
+    month_close(as_olga, date(2026, 10, 1))
+    late = interval_make(workspace, l40s, utc("2026-10-06"), utc("2026-10-06 05:00:00"))
+    month_close(as_olga, date(2026, 11, 1))
+    late.ended_at = utc("2026-10-06 01:00:00")
+    late.save()
+    month_close(as_olga, date(2026, 12, 1))
+    added, taken = (Invoice.objects.get(month=date(2026, month, 1)).lines.get() for month in (11, 12))
+    assert (added.amount_minor, taken.amount_minor, taken.corrects) == (500, -400, added)
+    assert lines_left(invoice=added.invoice) == {1: 100}
+
+
+def test_what_a_close_took_back_is_left_of_no_line(
+    project: Project, h100: Flavor, alice: User, as_olga: Actor
+) -> None:
+    """10.00 in October, 5.00 more on November's invoice, and 12.00 taken back: 3.00 are left to credit, not 5.00."""
+    workspace = workspace_make(project, h100, alice)
+    rate_set(actor=as_olga, flavor=h100, meter=Meter.GPU_HELD, price="1", valid_from=utc("2025-01-01"))
+    used = interval_make(workspace, h100, utc("2026-10-05"), utc("2026-10-05 10:00:00"))
+    for month, hours in ((10, 15), (11, 3), (12, 3)):
+        month_close(as_olga, date(2026, month, 1))
+        used.ended_at = utc("2026-10-05") + timedelta(hours=hours)
+        used.save()
+    october, november = (Invoice.objects.get(month=date(2026, month, 1)) for month in (10, 11))
+    assert Invoice.objects.aggregate(sum=Sum("subtotal_minor"))["sum"] == 300
+    assert max(lines_left(invoice=october)[1], 0) == 0
+    assert lines_left(invoice=november) == {1: 300}
+    note_issue(actor=as_olga, invoice=november, kind=CREDIT, amounts={1: "3"}, reason="down")
+    assert lines_left(invoice=november) == {1: 0}
