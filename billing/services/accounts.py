@@ -1,10 +1,11 @@
 """Payers: account and cost centers. The currency is chosen before the first invoice and then fixed."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from itertools import islice
 
 from django.conf import settings
 from django.db import transaction
@@ -13,6 +14,7 @@ from django.db.models import Sum
 from billing.models import BillingAccount, Budget, LedgerPosting, Measure, ProjectCostCenter
 from billing.money import currency_parse
 from billing.services.discounts import basis_points_parse
+from gpuaas.clusters.models import ScalingPolicy
 from gpuaas.core.errors import Invalid
 from gpuaas.core.rows import version_require
 from tenants.actors import Actor
@@ -68,7 +70,8 @@ def account_update(
     *, actor: Actor, organization: Organization, terms: AccountTerms, expected_version: int | None = None
 ) -> BillingAccount:
     """Sets all terms at once. Raises StaleVersion if they have changed since `expected_version`; Invalid on `currency` after the
-    first invoice or while there is money or a budget in the other one, on `tax_rate` outside 0 to 100 percent."""
+    first invoice or while there is money, a budget or a policy's cap in the other one, on `tax_rate` outside 0 to 100
+    percent."""
     platform_require(actor=actor, permission=Permission.PLATFORM_MANAGE)
     currency = currency_parse(terms.currency)
     if not 0 <= terms.tax_rate_bp <= TAX_MAX_BP:
@@ -98,7 +101,7 @@ def account_update(
 
 
 def _currency_require_free(account: BillingAccount) -> None:
-    """Nothing would pay from money in a currency that the organization no longer has, and budgets are in minor units."""
+    """Nothing would pay from money in a currency that the organization no longer has, and budgets and caps of policies are in it."""
     old = account.currency
     if account.currency_fixed_at is not None:
         raise Invalid.field(
@@ -117,11 +120,22 @@ def _currency_require_free(account: BillingAccount) -> None:
     budgets = Budget.objects.filter(
         organization=account.organization_id, measure=Measure.MONEY, ended_at__isnull=True
     )
-    if named := ", ".join(budgets.values_list("name", flat=True)[:3]):
+    _amounts_require_none(f"budgets in {old}", budgets.values_list("name", flat=True))
+    policies = ScalingPolicy.objects.filter(
+        pool__cluster__project__organization=account.organization_id,
+        pool__cluster__deleted_at__isnull=True,
+        money_month__isnull=False,
+    )
+    _amounts_require_none(
+        f"scaling policies with caps in {old}", policies.values_list("pool__cluster__name", flat=True)
+    )
+
+
+def _amounts_require_none(what: str, names: Iterable[str]) -> None:
+    if named := ", ".join(islice(names, 3)):
         raise Invalid.field(
             "currency",
-            f"this organization has budgets in {old} ({named}), whose amounts mean nothing in another currency; remove "
-            "them first",
+            f"this organization has {what} ({named}), whose amounts mean nothing in another currency; remove them first",
         )
 
 

@@ -9,7 +9,7 @@ import pytest
 import time_machine
 
 from billing.policies import policy_allowance, policy_dry_run
-from billing.services import rate_set
+from billing.services import AccountTerms, account_update, rate_set
 from billing.services.budgets import BudgetTerms, budget_create
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.clusters.models import (
@@ -20,6 +20,7 @@ from gpuaas.clusters.models import (
     ScalingPolicy,
 )
 from gpuaas.clusters.reconcile.policies import policy_run
+from gpuaas.clusters.services.policies import policy_delete
 from gpuaas.core.clock import now
 from gpuaas.core.errors import Invalid, NotFound
 from gpuaas.metering.models import Meter
@@ -77,6 +78,22 @@ def test_without_a_price_it_says_none(as_alice: Actor, cluster: Cluster, site: S
     priced_round(policy)
     made = ScalingDecision.objects.get()
     assert (made.after, made.per_hour) == (2, None)
+
+
+def test_the_currency_stays_while_a_policy_has_a_cap_in_it(
+    as_olga: Actor, as_alice: Actor, cluster: Cluster
+) -> None:
+    """105 of another currency is not what was allowed."""
+    organization = cluster.project.organization
+    policy = scaled_by(as_alice, cluster, money_month=Decimal(105))
+    with pytest.raises(Invalid, match=r"caps in EUR \(.*\)") as refused:
+        account_update(actor=as_olga, organization=organization, terms=AccountTerms("JPY"))
+    assert list(refused.value.fields) == ["currency"]
+    policy_delete(actor=as_alice, policy=policy)
+    scaled_by(as_alice, cluster, gpu_hours_month=40)
+    assert (
+        account_update(actor=as_olga, organization=organization, terms=AccountTerms("JPY")).currency == "JPY"
+    )
 
 
 @pytest.mark.parametrize("cap", [{"gpu_hours_month": 40}, {"money_month": Decimal(105)}])

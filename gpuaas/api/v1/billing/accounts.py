@@ -61,7 +61,7 @@ class BillingAccountOutput(Output):
 class BillingAccountInput(Input):
     currency = Text(
         max_length=3,
-        help_text="ISO 4217. It can be changed until the first invoice, while there is no money and no budget in it.",
+        help_text="ISO 4217. It can be changed until the first invoice, while there is no money, no budget and no cap of a policy in it.",
     )
     tax_rate = Text(max_length=10, required=False, default="0", help_text=PERCENT)
     tax_label = TextOrEmpty(max_length=60)
