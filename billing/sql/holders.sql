@@ -4,7 +4,7 @@
 -- Names are looked up for the rows up to the page's end, and what is equal to its last: they order what is equal. By name, for all.
 -- Parameters: wanted (ids; null = all), and so many of the dearest beside them; most, skipped; sort: amount, hours or name, with a
 -- minus in front the largest first.
-, summed AS (
+, held_cost AS (
     SELECT project, holder, coalesce(sum(minor), 0) AS minor,
            coalesce(sum(unit_seconds * coalesce(share, 1)) FILTER (WHERE meter = 'gpu_held'), 0)::bigint AS gpu_seconds,
            count(*) FILTER (WHERE status = 'quarantined') AS quarantined
@@ -15,7 +15,7 @@
 keyed AS (
     SELECT s.*, CASE %(sort)s WHEN 'amount' THEN minor WHEN '-amount' THEN -minor
                               WHEN 'hours' THEN gpu_seconds WHEN '-hours' THEN -gpu_seconds ELSE 0 END AS sorts
-    FROM summed s
+    FROM held_cost s
 ),
 holder AS (
     SELECT s.*, row_number() OVER (ORDER BY minor DESC, holder) AS place, rank() OVER (ORDER BY sorts) AS rank,

@@ -10,6 +10,7 @@ from billing import selectors
 from billing.models import BillingAccount, Discount, RateCard
 from billing.months import month_days, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
+from billing.selectors.breakdown import By, cost_breakdown
 from billing.services import rate_card_ensure
 from gpuaas.catalog.models import Flavor
 from gpuaas.metering.models import Meter, MeterGap, UsageInterval
@@ -269,3 +270,27 @@ def test_a_line_that_touches_a_gap_of_the_meter_is_estimated(
         ("h100.1", Meter.GPU_HELD): False,
         ("l40s.1", Meter.GPU_ALLOCATED): False,
     }
+
+
+@pytest.mark.parametrize(
+    "terms", [{"increment_seconds": 60}, {"minimum_seconds": 300}, {"tier_mode": "graduated"}]
+)
+def test_workspaces_are_listed_by_their_costs_whatever_the_terms(
+    card: RateCard,
+    workspace: Workspace,
+    h100: Flavor,
+    project: Project,
+    as_alice: Actor,
+    terms: dict[str, Any],
+) -> None:
+    """Not only where what is past is added up once."""
+    rate_make(
+        card, h100, 2_400_000, LONG_AGO, tiers=[(1, 1_200_000)] if "tier_mode" in terms else (), **terms
+    )
+    interval_make(workspace, h100, utc("2026-11-02 10:00:00"), utc("2026-11-02 12:00:00"))
+    asked: dict[str, Any] = {"actor": as_alice, "project": project, "month": NOVEMBER, "now": NOW}
+    total = selectors.statement(**asked).total
+    rows, count = selectors.cost_by_holder_page(**asked, most=10)
+    assert (count, [row.amount for row in rows]) == (1, [total])
+    found = cost_breakdown(by=By.WORKSPACE, **asked)
+    assert (found.total, [row.amount for row in found.rows]) == (total, [total])
