@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from itertools import pairwise
@@ -24,6 +24,8 @@ from quotas.models import PoolReservation
 
 # counted by what sites say: only these can miss something
 OBSERVED = [meter.value for meter in STREAMED_METERS]
+# what a price adds to a session at most (services/drafts.py)
+ADDED_MOST = timedelta(days=1)
 # changes of price in the slots up to which usage is added up by pieces first; every interval is compared with every piece
 FEW = 30
 

@@ -16,7 +16,7 @@ from billing.holders import DEAREST, rate_holders
 from billing.models import BillingAccount
 from billing.money import amount_of, price_of
 from billing.months import Span, month_days, month_of, month_span, months_between
-from billing.rating import Cell, LineStatus, Slots, rate_usage
+from billing.rating import ADDED_MOST, Cell, LineStatus, Slots, rate_usage
 from billing.running import burn_micro
 from gpuaas.clusters.models import Cluster
 from gpuaas.core import clock
@@ -268,7 +268,7 @@ def holder_cost(*, actor: Actor, holder: Workspace | Cluster, now: datetime | No
     """The cost of a workspace or cluster from its first second until now: its shares of the lines of all its months."""
     moment = now or clock.now()
     project_require(actor=actor, project=holder.project, permission=Permission.BILLING_VIEW)
-    last = min(moment, holder.deleted_at or moment)
+    last = min(moment, holder.deleted_at + ADDED_MOST if holder.deleted_at else moment)
     months = months_between(holder.created_at, max(last, holder.created_at))
     rows, _ = _by_holder(months, moment, [holder.project_id], wanted=[holder.pk])
     nothing = amount_of(0, currency_of(holder.project.organization_id))

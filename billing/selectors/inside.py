@@ -15,7 +15,7 @@ from django.db.models import Q
 
 from billing.money import HOUR, MICRO, price_of, round_half_up
 from billing.months import month_span, months_between
-from billing.rating import OBSERVED, LineStatus, Slots, rate_usage, time_parameters, usage_sql
+from billing.rating import ADDED_MOST, OBSERVED, LineStatus, Slots, rate_usage, time_parameters, usage_sql
 from billing.selectors.costs import currency_of
 from billing.tariffs import sql_of, sql_text, tariff_read
 from gpuaas.core import clock
@@ -140,8 +140,8 @@ def _parts(row: Inside, found: Sequence[UsageInterval], now: datetime) -> list[_
 
 
 def _slots(found: Sequence[UsageInterval], now: datetime) -> Slots:
-    """The months in which anything of it ran."""
-    last = max(each.ended_at or now for each in found)
+    """The months in which anything of it ran, or is charged as if it had."""
+    last = min(max(each.ended_at or now for each in found) + ADDED_MOST, now)
     months = months_between(min(each.started_at for each in found), last)
     return Slots(months, [month_span(month) for month in months])
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from billing.held import WhatIf, held_quote
 from billing.months import month_span, months_between
 from billing.quotes import Quote, QuoteItem, QuoteLine, quote
-from billing.rating import Cell, Slots, rate_usage
+from billing.rating import ADDED_MOST, Cell, Slots, rate_usage
 from frontend import formats
 from frontend.components import Fact
 from frontend.presenters.money import HOW, SHARED, month_words, notes_of, shared_name
@@ -167,7 +167,7 @@ def _words(line: QuoteLine, name: str, currency: str) -> tuple[str, str]:
 
 
 def _cells(workspace: Workspace, now: datetime) -> list[Cell]:
-    end = workspace.deleted_at or now
+    end = min(workspace.deleted_at + ADDED_MOST, now) if workspace.deleted_at else now
     months = months_between(workspace.created_at, max(end, workspace.created_at))
     spans = [month_span(month) for month in months]
     return rate_usage(

@@ -250,3 +250,20 @@ def test_jobs_together_cost_no_more_than_their_workspace(
     assert all(each.charged == 0 for each in shares)
     if ordered and ordered[0][0] == 0 and not tiers:
         assert all(each.complete for each in shares)
+
+
+def test_what_a_price_adds_to_a_session_counts_beyond_the_end_of_its_month(
+    borrowed: Workspace, as_alice: Actor
+) -> None:
+    """Five minutes, charged as an hour, of which ten minutes are in October."""
+    spot = Flavor.objects.get(price_class="spot")
+    Rate.objects.update(minimum_seconds=3600)
+    row, end = job_at(borrowed, spot), utc("2026-10-31 23:00:00")
+    minutes = timedelta(minutes=1)
+    had(borrowed, spot, f"{row.external_name}-0", NOW - end + 10 * minutes, NOW - end + 5 * minutes)
+    months = [
+        statement(actor=as_alice, project=borrowed.project, month=month, now=NOW).total
+        for month in (end - HOUR, end + HOUR)
+    ]
+    assert months == [Decimal("0.16"), Decimal("0.80")]
+    assert sums(as_alice, row) == ("0.96", "0.00", 300, True)

@@ -12,6 +12,7 @@ from billing.months import month_days, month_span
 from billing.rating import Cell, LineStatus, Slots, rate_usage
 from billing.selectors.breakdown import By, cost_breakdown
 from billing.services import rate_card_ensure
+from frontend.presenters.cost import cost_card
 from gpuaas.catalog.models import Flavor
 from gpuaas.metering.models import Meter, MeterGap, UsageInterval
 from gpuaas.workspaces.models import Workspace
@@ -294,3 +295,21 @@ def test_workspaces_are_listed_by_their_costs_whatever_the_terms(
     assert (count, [row.amount for row in rows]) == (1, [total])
     found = cost_breakdown(by=By.WORKSPACE, **asked)
     assert (found.total, [row.amount for row in found.rows]) == (total, [total])
+
+
+def test_what_is_added_beyond_its_month_is_part_of_what_a_workspace_cost(
+    card: RateCard, workspace: Workspace, h100: Flavor, project: Project, as_alice: Actor
+) -> None:
+    """Deleted ten minutes before the end of October, and charged for an hour of which most is in November."""
+    rate_make(card, h100, 2_400_000, LONG_AGO, increment_seconds=3600)
+    end = utc("2026-10-31 23:00:00") - timedelta(minutes=10)
+    interval_make(workspace, h100, end - timedelta(minutes=1), end)
+    workspace.deleted_at = end
+    workspace.save(update_fields=["deleted_at"])
+    months = [
+        selectors.statement(actor=as_alice, project=project, month=month, now=NOW).total
+        for month in (date(2026, 10, 1), NOVEMBER)
+    ]
+    assert months == [Decimal("0.44"), Decimal("1.96")]
+    assert selectors.holder_cost(actor=as_alice, holder=workspace, now=NOW) == sum(months)
+    assert cost_card(workspace, now=NOW, zone_day="").so_far == sum(months)
