@@ -281,6 +281,7 @@ def _money(
 ) -> HttpResponseBase:
     """Money that came in or went out: asked about first, and recorded with the answer. `name`: of the form."""
     form = PaymentForm(request.POST, auto_id=f"{name}_%s")
+    shown: dict[str, Any] = {f"{name}_form": form}
     if form.is_valid():
         found = form.cleaned_data
         with refusals_on(form, Invalid, Conflict):
@@ -289,10 +290,8 @@ def _money(
                 record(actor=here.actor, organization=row, amount=typed, note=found["note"])
             amount = formats.money(amount_of(amount_parse(typed, currency), currency), currency)
             if not sure:
-                return _credits(
-                    request, here, row, **{f"{name}_form": form, "sure": asked(request, row, amount)}
-                )
+                return _credits(request, here, row, **shown, sure=asked(request, row, amount))
             return done(
                 request, text.format(amount=amount, name=row.name), "frontend:operator_credits", row.slug
             )
-    return _credits(request, here, row, **{f"{name}_form": form})
+    return _credits(request, here, row, **shown)
