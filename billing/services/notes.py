@@ -118,7 +118,7 @@ def _left_of_all(firsts: set[uuid.UUID]) -> dict[uuid.UUID, int]:
     notes = lines.filter(corrects__in=first_of.keys() - firsts).values_list("pk", "corrects", "amount_minor")
     left = dict.fromkeys(firsts, 0)
     for pk, corrects, amount in (*found, *notes):
-        left[first_of.get(pk) or first_of[corrects]] += amount or 0
+        left[first_of[pk if pk in first_of or corrects is None else corrects]] += amount or 0
     return left
 
 
