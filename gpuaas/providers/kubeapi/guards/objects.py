@@ -162,6 +162,12 @@ def _data(site: Site) -> Object:
 
 # as Kubernetes finds it: the older annotation goes before the field
 _CLASS = f"{{0}}.metadata.?annotations[?'{names.BETA_STORAGE_CLASS}'].or({{0}}.spec.?storageClassName)"
+_OF_A_CLASS_THAT_WAS_BOUGHT = Rule(
+    "!variables.storageClass.hasValue() || variables.storageClass == variables.before || !variables.bought.hasValue() || "
+    "(variables.storageClass.value() != '' && variables.storageClass.value() in variables.bought.value().split(','))",
+    "this workspace did not buy storage of the class that is claimed: claim one that it has, "
+    "or add it to the workspace in the portal",
+)
 
 
 def _volumes(site: Site) -> Object:
@@ -184,13 +190,7 @@ def _volumes(site: Site) -> Object:
             "before": f"request.operation == 'UPDATE' ? {_CLASS.format('oldObject')} : optional.none()",
         },
         rules=(
-            Rule(
-                "!variables.storageClass.hasValue() || variables.storageClass == variables.before || !variables.bought.hasValue() || "
-                "(variables.storageClass.value() != '' && "
-                "variables.storageClass.value() in variables.bought.value().split(','))",
-                "this workspace did not buy storage of the class that is claimed: claim one that it has, "
-                "or add it to the workspace in the portal",
-            ),
+            _OF_A_CLASS_THAT_WAS_BOUGHT,
             Rule(
                 "object.spec.?volumeName.orValue('') == (request.operation == 'UPDATE' ? "
                 "oldObject.spec.?volumeName.orValue('') : '')",

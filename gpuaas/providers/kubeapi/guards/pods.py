@@ -129,7 +129,7 @@ def _status(site: Site) -> Object:
                         *(f"object.?status.?{field} == oldObject.?status.?{field}" for field in _STATE),
                     ]
                 ),
-                "the state of a pod is told by its node and its scheduler: set conditions of your own only",
+                "the state of a pod is set by its node and its scheduler: set only conditions of your own",
             ),
         ),
     )
