@@ -114,7 +114,7 @@ def test_what_is_metered_of_a_pod_is_not_the_syncers_to_say(shared: Virtual, cha
     made = shared.syncer.create(f"{shared.space}/pods", pod(H100, 0))["metadata"]["name"]
     path = f"{shared.space}/pods/{made}"
     until(lambda: shared.host.get(path)["status"]["phase"] == "Running", f"{made} runs")
-    with pytest.raises(Permanent, match="told by its node"):
+    with pytest.raises(Permanent, match="set by its node"):
         shared.syncer.merge(f"{path}/status", {"status": STATUSES[change]})
     gate = {"type": "example.com/ready", "status": "True", "lastTransitionTime": FUTURE}
     held = shared.syncer.get(path)["status"].get("conditions") or []
