@@ -14,6 +14,7 @@ from billing.running import Ahead, OpenLine, coming, coming_minor, open_lines
 from billing.wares import storage_label, storage_slug
 from gpuaas.catalog.models import Flavor
 from gpuaas.clusters.models import Cluster
+from gpuaas.core import clock
 from gpuaas.metering.models import STREAMED_METERS, Meter
 from gpuaas.workspaces.models import Workspace
 
@@ -124,7 +125,7 @@ def _held(prices: Prices, holder: Workspace | Cluster, lines: Sequence[OpenLine]
         to_lease_end=amount_of(coming_minor(row for row in ahead if row.slot == 0), prices.currency),
         complete=all(line.price_micro is not None for line in lines),
         estimate=bool(reasons),
-        notes=(*reasons, *changes_of(prices, parts, holder.lease_ends_at)),
+        notes=(*reasons, *changes_of(prices, parts, clock.whole_second(holder.lease_ends_at))),
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -141,6 +142,10 @@ def test_the_cost_to_the_end_of_the_lease_says_when_prices_change(
 ) -> None:
     now = clock.now()
     interval_make(workspace, h100, now - timedelta(hours=1), None)
+    storage: dict[str, Any] = {"quantity": 500, "meter": Meter.STORAGE_HELD, "resource": ""}
+    interval_make(workspace, None, now - timedelta(hours=1), None, **storage)
+    lease_end = clock.whole_second(now) + timedelta(days=28, microseconds=900)
+    Workspace.objects.filter(pk=workspace.pk).update(lease_ends_at=lease_end)
     assert "Prices change on" not in page(alice_at, workspace)
     soon = now + timedelta(days=1)
     rate_set(actor=SYSTEM, flavor=h100, meter=Meter.GPU_HELD, price="3", valid_from=soon)
