@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from billing.models import Rate, RateCard, RateDraft
+from billing.months import month_of, month_span
 from gpuaas.catalog.models import Flavor, Site
 from gpuaas.core import clock
 from gpuaas.metering.models import FinalMonth
@@ -43,7 +44,7 @@ def draft_of(caller: Caller) -> str:
 
 def last_month_hour() -> datetime:
     """An hour in the middle of the last whole month."""
-    return clock.whole_second(clock.now()).replace(day=1, hour=12) - timedelta(days=15)
+    return month_span(month_of(clock.now())).starts_at - timedelta(days=14, hours=12)
 
 
 def assert_costs_more(caller: Caller, draft: str, start: datetime) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from django.db import connection
 
 from billing.models import Invoice
-from billing.months import month_span
+from billing.months import month_of, month_span
 from billing.rating import Cell, Slots, rate_usage
 from billing.selectors.documents import invoice_rows, invoice_verify, pdf_of
 from billing.services import rate_set
@@ -102,7 +102,7 @@ def metered(begun: Callable[[], object]) -> Iterator[None]:
 
 def rated(until: datetime) -> list[Cell]:
     """What everybody owes for the open month up to then."""
-    month = until.date().replace(day=1)
+    month = month_of(until)
     slots = Slots(months=[month], spans=[month_span(month)])
     return sorted(rate_usage(slots=slots, now=until, projects=None), key=repr)
 

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from billing.months import month_of
 from gpuaas.catalog.models import Flavor
 from gpuaas.core import clock
 from gpuaas.environments.models import Environment
@@ -152,7 +153,7 @@ def test_who_sees_money_alone_has_costs_by_gpu_type_without_it(plain: Workspace,
     )
     bill = UserFactory.create(username="bill")
     OrganizationMembershipFactory.create(organization=plain.project.organization, user=bill, role="billing")
-    url = f"{reverse('frontend:usage', args=[plain.project.slug])}?month={at:%Y-%m}&by=type"
+    url = f"{reverse('frontend:usage', args=[plain.project.slug])}?month={month_of(at):%Y-%m}&by=type"
     answer = signed_in(bill).get(url)
     assert answer.status_code == 200
     text = answer.content.decode()
