@@ -17,6 +17,8 @@ const seen = new Map<string, string>();
 /** Parts with a request under way, and those of them that changed again since: their answer may be out of date. */
 const asking = new Set<string>();
 const outdated = new Set<string>();
+/** Where the answer of each other request under way will be put, such as that of a filter. */
+const awaited = new Map<XMLHttpRequest, Element>();
 let failures = 0;
 let leaving = false;
 
@@ -30,6 +32,13 @@ function showState(state: "on" | "lost"): void {
 
 function partOf(element: HTMLElement): string {
   return element.id || element.dataset["live"] || "";
+}
+
+interface Asked {
+  elt: Element;
+  requestConfig: { elt: Element };
+  target: Element;
+  xhr: XMLHttpRequest;
 }
 
 /** htmx would keep a second question for the element that the first answer replaces, and lose it. */
@@ -52,12 +61,15 @@ function left(event: SubmitEvent): void {
 }
 
 function began(event: Event): void {
-  const { elt } = (event as CustomEvent<{ elt: Element }>).detail;
+  const { elt, xhr, target } = (event as CustomEvent<Asked>).detail;
   if (elt instanceof HTMLElement && elt.matches("[data-live]")) asking.add(partOf(elt));
+  else awaited.set(xhr, target);
 }
 
 function ended(event: Event): void {
-  const { elt } = (event as CustomEvent<{ requestConfig: { elt: Element } }>).detail.requestConfig;
+  const { xhr, requestConfig } = (event as CustomEvent<Asked>).detail;
+  const { elt } = requestConfig;
+  awaited.delete(xhr);
   if (!(elt instanceof HTMLElement)) return;
   const part = partOf(elt);
   if (!asking.delete(part) || !outdated.delete(part)) return;
@@ -69,19 +81,23 @@ function ended(event: Event): void {
   );
 }
 
-/** Parts that changed while a dialog in them was open, or text in them was not sent. */
+/** Parts that changed while a dialog in them was open, text in them was not sent, or a filter of them was being answered. */
 const kept = new Set<string>();
+
+/** Whether htmx will put an answer into this part, which it would lose with the element that it has chosen for it. */
+const awaits = (part: Element): boolean => [...awaited.values()].some((target) => part.contains(target));
 
 /** Whether a refresh would take away what somebody has begun: in the part itself, or in what is selected beside it. */
 function isHeld(element: HTMLElement): boolean {
   const beside = element.getAttribute("hx-select-oob")?.split(",") ?? [];
   const parts = [element, ...beside.map((each) => one(each.trim()))];
-  return parts.some((part) => part && (one("dialog[open]", part) || holdsTyped(part)));
+  return parts.some((part) => part && (one("dialog[open]", part) || holdsTyped(part) || awaits(part)));
 }
 
 interface Answer {
   requestConfig: { elt: Element; verb: string; formData: FormData; triggeringEvent?: Event };
   target: Element;
+  xhr: XMLHttpRequest;
   shouldSwap: boolean;
   successful: boolean;
 }
@@ -93,6 +109,7 @@ interface Answer {
 function keep(event: Event): void {
   const { detail } = event as CustomEvent<Answer>;
   const { elt, verb, formData } = detail.requestConfig;
+  awaited.delete(detail.xhr);
   if (elt instanceof HTMLFormElement && verb === "get" && detail.target.contains(elt)) {
     if (typedSince(elt, formData)) detail.shouldSwap = false;
     else kept.delete(detail.target.id);

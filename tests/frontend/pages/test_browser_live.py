@@ -154,6 +154,32 @@ def test_text_that_answers_keep_in_its_field_is_asked_once(
         assert complaints == []
 
 
+def test_a_filter_that_is_asked_while_its_list_is_fetched_again(
+    chromium: Browser, workspace: Workspace, alice: User
+) -> None:
+    """The list's own answer comes first, and would replace what the filter's answer is meant for."""
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    with served() as address:
+        page, complaints = opened(context_for(chromium, address, alice))
+        page.goto(f"{address}/p/{workspace.project.slug}/workspaces/", wait_until="networkidle")
+        expect(page.locator("main tbody tr")).to_have_count(1)
+        page.route(re.compile("/workspaces/"), hold)
+        with page.expect_request(re.compile("/workspaces/$")):
+            page.locator("[data-live='workspace:*']").dispatch_event("live")
+        with page.expect_request(re.compile("q=nowhere")):
+            page.locator("main input[type=search]").fill("nowhere")
+        with answered(page):
+            held[0].continue_()
+        held[1].continue_()
+        expect(page.locator("main")).to_contain_text("No workspaces match")
+        expect(page).to_have_url(re.compile("q=nowhere"))
+        assert complaints == []
+
+
 def test_what_was_opened_stays_open(chromium: Browser, db: None, olga: User) -> None:
     stage(olga)
     with served() as address:
