@@ -29,7 +29,7 @@ BACK_ENDS = {
     "cluster_api_lab": "cluster-api",
     "topology": "cluster-api",
     "machine_lab": "guest",
-    "own_openstack_lab": "openstack",
+    "own_openstack_lab": "openstack-own",  # a cloud that its tests break or set up otherwise
     "openstack_lab": "openstack",
     "virtual_lab": "vcluster",
     "kueue_lab": "kueue",
@@ -53,6 +53,8 @@ RIG_ROOMS = {
     "cluster-api-openstack": "cluster-api",
     "openshift-bare-metal": "bare-metal",
 }
+# What of the room openstack makes clusters: machines that boot by the dozen, in a room of their own.
+OF_CLUSTERS = ("tests/clusters/", "tests/contracts/clusters/", "tests/providers/openstack_clusters/")
 # What the tests of the fast tier share, by fixture or mark.
 SHARED = {"lab": "kubernetes", "chromium": "browser", "browser": "browser"}
 
@@ -218,6 +220,13 @@ def part_of(room: str, asked: Iterable[str]) -> str:
 
 def placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str] = ()) -> Place:
     """asked: names of the fixtures, direct or not, and of the marks. rigs: the drivers that it is parametrized with."""
+    place = _placed(nodeid, asked, rigs)
+    if place.room == "openstack" and nodeid.startswith(OF_CLUSTERS):
+        return Place("openstack-clusters", place.reason)
+    return place
+
+
+def _placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str]) -> Place:
     if nodeid.startswith(SOURCES):
         return IN_CHECK
     names, rigs = set(asked), list(rigs)
@@ -322,4 +331,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         return
     terminalreporter.section(f"left to make test-deep: {sum(left.values()):,} tests")
     for (room, reason), count in sorted(left.items()):
-        terminalreporter.line(f"{count:6,}  ROOM={room:<14} {reason}")
+        terminalreporter.line(f"{count:6,}  ROOM={room:<18} {reason}")

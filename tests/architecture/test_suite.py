@@ -132,6 +132,13 @@ QUOTA = "tests/contracts/test_quota.py::test_what_was_not_bought_is_refused"
         (f"{QUOTA}[sandbox]", ["rig"], ["sandbox"], ""),
         (f"{QUOTA}[kubernetes]", ["rig", "lab"], ["kubernetes"], ""),
         (f"{QUOTA}[openstack]", ["rig", "openstack"], ["openstack"], "openstack"),
+        (
+            "tests/contracts/clusters/test_life.py::test_it",
+            ["openstack"],
+            ["openstack"],
+            "openstack-clusters",
+        ),
+        ("tests/billing/test_any.py::test_new", ["own_openstack_lab"], [], "openstack-own"),
         (f"{QUOTA}[real-pods]", ["rig", "lab"], ["real-pods"], "node"),
         (
             "tests/contracts/clusters/test_life.py::test_it",

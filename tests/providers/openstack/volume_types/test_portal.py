@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 
+from billing.months import month_of, month_span
 from billing.quotes import prices_of
 from billing.services import rate_set
 from deploy.lab.openstack import Lab
@@ -100,8 +102,9 @@ def test_a_type_is_held_listed_with_its_price_and_given_back_when_it_is_empty(
     rows = {row.volume.name: row for row in rows_of(volumes_for(actor=as_alice, project=project), prices)}
     assert (rows[quick].volume.storage_class, rows[quick].volume.sold_as) == (types.fast, "quick")
     assert (rows[plain].volume.storage_class, rows[plain].volume.sold_as) == (PLAIN, "")
-    per_month = {key: row.per_month or 0 for key, row in rows.items()}
-    assert per_month[quick] == per_month[plain] * 2 * 20 > 0
+    hours = Decimal(month_span(month_of(clock.now())).seconds) / 3600
+    assert rows[quick].per_month == round(2 * Decimal("0.02") * hours, 2)
+    assert rows[plain].per_month == round(Decimal("0.001") * hours, 2)
 
     items = [(flavor_of(workspace.site).slug, 1)]
     workspace_resize(actor=as_alice, workspace=workspace, items=items, storage_classes=[])
