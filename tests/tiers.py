@@ -105,6 +105,12 @@ BUILDS = "a build of a minute or more that nothing else needs"
 PROCESSES = "processes that are started one after the other"
 SERVERS = "web processes that are started one after the other"
 WATCHED = "what Prometheus itself says of rules, boards and metrics"
+SCRIPTED = (
+    "the boot script run by bash, of which the fast tier has a whole boot and what a failure keeps to itself"
+)
+INSTALLED = "what is in the wheel and what its commands refuse, of which the fast tier has their list and a web process"
+GUESSES = "a day of guessing"
+MIGRATED = "migrations back, and forward again in two databases"
 AUDITED = "every locked package asked for at a service of advisories"
 # By where a test is: the longest place that its node id begins with decides; "" leaves it to its fixtures.
 LONG = {
@@ -114,6 +120,8 @@ LONG = {
     "tests/backup/test_killed.py": KILLS,
     "tests/backup/test_point_in_time.py": OUTAGES,
     "tests/backup/test_servers.py": OUTAGES,
+    "tests/backup/test_restore.py::test_migrations_of_a_later_release": MIGRATED,
+    "tests/backup/test_usage.py": PROCESSES,
     "tests/billing/test_archive_killed.py": KILLS,
     "tests/billing/test_closing_at_once.py": LOADS,
     "tests/billing/test_credits_at_once.py": LOADS,
@@ -121,15 +129,25 @@ LONG = {
     "tests/billing/test_focus.py::test_memory_does_not_grow_with_the_rows": LOADS,
     "tests/billing/test_keeping.py::test_kept_and_running_are_rated_from_nothing": LOADS,
     "tests/catalog/test_lanes.py::test_workers_of_their_own": PROCESSES,
+    "tests/clusters/test_boot_script.py": SCRIPTED,
+    "tests/clusters/test_boot_script.py::test_every_stage_is_told_in_its_turn": "",
+    "tests/clusters/test_boot_script.py::test_a_failure_is_told_with_its_last_lines": "",
     "tests/clusters/test_burst_crash.py": KILLS,
     "tests/clusters/test_crash.py": KILLS,
     "tests/clusters/test_warm_races.py": LOADS,
+    "tests/core/test_production.py": PROCESSES,
+    "tests/core/test_production.py::test_safe_values_start": "",
+    "tests/core/test_production.py::test_an_unsafe_value_stops_the_start": "",
     "tests/core/test_scrape.py::test_a_worker_tells_what_its_children_did": PROCESSES,
+    "tests/core/test_scrape.py::test_meter_and_scheduler_tell_of_themselves": PROCESSES,
     "tests/deploy/image/test_image.py": BUILDS,
     "tests/deploy/helm/": BUILDS,
     "tests/deploy/test_audit.py": AUDITED,
+    "tests/deploy/test_demo.py": PROCESSES,
+    "tests/deploy/test_demo.py::test_what_fails_at_once_ends_the_demo": "",
     "tests/deploy/test_proxy.py": SERVERS,
-    "tests/deploy/test_package.py::test_each_process_is_alive_until_it_is_told_to_end": PROCESSES,
+    "tests/deploy/test_package.py": INSTALLED,
+    "tests/deploy/test_package.py::test_it_says_its_version_and_its_commands": "",
     "tests/deploy/test_package.py::test_each_process_is_alive_until_it_is_told_to_end[web]": "",
     "tests/e2e/": OUTAGES,
     "tests/e2e/test_main_job.py": "",
@@ -144,11 +162,14 @@ LONG = {
     "tests/frontend/pages/test_unscripted.py::test_every_dialog_of_a_project_has_a_link_that_opens_it[ready-alice]": "",
     "tests/frontend/pages/test_unscripted.py::test_every_dialog_of_a_project_has_a_link_that_opens_it[suspended-bob]": "",
     "tests/metering/test_process.py": KILLS,
+    "tests/metering/test_warden.py::test_the_meter_process_hosts_it": PROCESSES,
     "tests/providers/clusterapi/test_class_objects.py": BUILDS,
     "tests/reliability/": OUTAGES,
     "tests/reliability/test_audit.py": "",
     "tests/system/test_boards.py": WATCHED,
     "tests/system/test_prometheus.py": WATCHED,
+    "tests/tenants/test_tries.py::test_a_day_of_guessing": GUESSES,
+    "tests/tenants/test_tries.py::test_made_up_names_push_nothing_out": GUESSES,
     "tests/web/test_inherited.py": SERVERS,
     "tests/web/test_clients.py": SERVERS,
     "tests/web/test_provider.py": SERVERS,
