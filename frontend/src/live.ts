@@ -84,8 +84,15 @@ function ended(event: Event): void {
 /** Parts that changed while a dialog in them was open, text in them was not sent, or a filter of them was being answered. */
 const kept = new Set<string>();
 
-/** Whether htmx will put an answer into this part, which it would lose with the element that it has chosen for it. */
-const awaits = (part: Element): boolean => [...awaited.values()].some((target) => part.contains(target));
+/**
+ * Whether htmx will put an answer into this part, which it would lose with the element that it has chosen for it. htmx does not say
+ * of every request that it is over: not when what asked is no longer in the page.
+ */
+const awaits = (part: Element): boolean =>
+  [...awaited].some(([xhr, target]) => isUnderWay(xhr) && part.contains(target));
+
+const isUnderWay = (xhr: XMLHttpRequest): boolean =>
+  xhr.readyState !== XMLHttpRequest.UNSENT && xhr.readyState !== XMLHttpRequest.DONE;
 
 /** Whether a refresh would take away what somebody has begun: in the part itself, or in what is selected beside it. */
 function isHeld(element: HTMLElement): boolean {
@@ -97,7 +104,6 @@ function isHeld(element: HTMLElement): boolean {
 interface Answer {
   requestConfig: { elt: Element; verb: string; formData: FormData; triggeringEvent?: Event };
   target: Element;
-  xhr: XMLHttpRequest;
   shouldSwap: boolean;
   successful: boolean;
 }
@@ -109,7 +115,6 @@ interface Answer {
 function keep(event: Event): void {
   const { detail } = event as CustomEvent<Answer>;
   const { elt, verb, formData } = detail.requestConfig;
-  awaited.delete(detail.xhr);
   if (elt instanceof HTMLFormElement && verb === "get" && detail.target.contains(elt)) {
     if (typedSince(elt, formData)) detail.shouldSwap = false;
     else kept.delete(detail.target.id);

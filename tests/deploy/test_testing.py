@@ -146,7 +146,9 @@ def test_a_room_that_is_called_like_a_folder_is_run_as_a_room(
 
 def test_the_parts_of_a_room_have_a_process_each(tmp_path: Path) -> None:
     assert PARTS.keys() == testing.IN_PARTS
-    assert testing.spread("cluster-api", "2")[:4] == ("-n", "2", "--dist", "loadgroup")
+    in_order = "--no-loadscope-reorder"
+    assert testing.spread("cluster-api", "2") == ("-n", "2", "--dist", "loadgroup", in_order)
+    assert testing.spread("billing", "2") == ("-n", "2", "--dist", "loadfile", in_order)
     assert testing.spread("node", "2") == ("-n", "1")
     last = tmp_path / "lastfailed"
     last.write_text(
