@@ -27,19 +27,14 @@ EVERY = 100  # tests between two looks at the machine, and after each slow one
 EXEMPT = {
     "tests/api/test_lists.py": (15, "every list of the API at several sizes, in one world"),
     "tests/api/test_schemathesis.py": (10, "each operation of one room, three times"),
-    "tests/backup/test_restore.py::test_migrations": (
-        10,
-        "migrations run back, and forward again in two databases",
-    ),
     "tests/backup/test_drill.py": (12, "the whole portal is lost and restored"),
-    "tests/backup/test_usage.py": (12, "a meter runs three times, before and after the portal is lost"),
     "tests/billing/test_settled_months.py": (
         10,
         "two months are closed 25 times, prices set before and after",
     ),
     "tests/contracts/": (12, "the real API server keeps its word on a token for ten seconds"),
     "tests/deploy/test_package.py": (12, "the first test builds the wheel and installs it"),
-    "tests/e2e/test_main_job.py": (60, "the main job by the whole portal on the real API server"),
+    "tests/e2e/test_main_job.py": (40, "the main job by the whole portal on the real API server"),
     "tests/frontend/figures/test_figures.py": (
         15,
         "every figure in every place where it stands, in one scene",
@@ -136,9 +131,16 @@ class Gathered:
     def pytest_terminal_summary(
         self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
     ) -> None:
-        if config.getoption("tier") == "fast" and (found := over(self.tests, slack=SLACK)):
-            terminalreporter.section("too slow for the fast tier (tests/durations.py)")
-            terminalreporter.write_line("\n".join(found))
+        if config.getoption("tier") != "fast" or not self.tests:
+            return
+        total, raw = sum(self.tests.values()), sum(self.raw.values())
+        terminalreporter.section("time of the tests (tests/durations.py)")
+        terminalreporter.write_line(
+            f"{total:,.0f} s of {SUM_S:,.0f} s on the machine of the budget; "
+            f"{raw:,.0f} s here, {raw / total:.1f} times as long"
+        )
+        for sentence in over(self.tests, slack=SLACK):
+            terminalreporter.write_line(f"Too slow for the fast tier: {sentence}")
 
     def summary(self, *, tests: float = 1, sums: float = 5) -> dict[str, Any]:
         """What takes as many seconds and more, by name: tests, and the sums of files and fixtures."""

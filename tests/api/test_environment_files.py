@@ -18,13 +18,13 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     return ready(as_alice, workspace, gpus=0)
 
 
 @pytest.fixture
-def place(lab: Environment) -> str:
-    return f"/api/v1/projects/weather-lm/environments/{lab.pk}/files"
+def place(notebook: Environment) -> str:
+    return f"/api/v1/projects/weather-lm/environments/{notebook.pk}/files"
 
 
 def test_a_file_up_and_down(alice: User, project: Project, place: str) -> None:
@@ -72,7 +72,7 @@ def test_no_browser_shows_one(alices: Caller, place: str) -> None:
         assert "no-store" in found.headers["Cache-Control"]
 
 
-def test_what_is_refused(alices: Caller, as_alice: Actor, lab: Environment, place: str) -> None:
+def test_what_is_refused(alices: Caller, as_alice: Actor, notebook: Environment, place: str) -> None:
     for path in ("..", "../x", "/etc/passwd", "a//b", "a%00b", "%C3%28%FF/.."):
         for method, at in (("GET", place), ("GET", f"{place}/content"), ("PUT", place), ("DELETE", place)):
             assert alices.ask(method, f"{at}?path={path}").status == 400, (method, path)
@@ -83,6 +83,6 @@ def test_what_is_refused(alices: Caller, as_alice: Actor, lab: Environment, plac
     assert alices.put(f"{place}/content?path=x&overwrite=maybe", b"").status == 400
     large = alices.put(f"{place}/content?path=x", bytes(FILE_MOST + 1))
     assert (large.status, large.code, "16 MiB" in large.error["message"]) == (413, "too_large", True)
-    environment_stop(actor=as_alice, environment=lab)
+    environment_stop(actor=as_alice, environment=notebook)
     asleep = alices.get(place)
     assert (asleep.status, "while the environment is stopp" in asleep.error["message"]) == (409, True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import BACK_ENDS, LONG, WALKS, part_of, placed
+from tests.tiers import BACK_ENDS, LONG, SHARED, WALKS, part_of, placed
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -108,11 +108,32 @@ def lab_fixtures(text: str) -> list[str]:
     """Names of the fixtures of a module that make a lab of their own."""
     return [
         function.name
+        for function in fixtures_of(text)
+        if STARTS_A_LAB.search(ast.get_source_segment(text, function) or "")
+    ]
+
+
+def fixtures_of(text: str) -> list[ast.FunctionDef]:
+    return [
+        function
         for function in ast.walk(ast.parse(text))
         if isinstance(function, ast.FunctionDef)
         and any("fixture" in ast.unparse(each) for each in function.decorator_list)
-        and STARTS_A_LAB.search(ast.get_source_segment(text, function) or "")
     ]
+
+
+def test_a_name_that_the_tiers_know_is_one_fixture() -> None:
+    """Another of that name asks for a back end too. Else a test of the sandbox would be deep because of what its fixture is called."""
+    known = {*BACK_ENDS, *SHARED}
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        place = str(path.relative_to(ROOT))
+        of_a_lab = place.startswith("tests/lab/") and path.name.startswith(("conftest", "test_"))
+        for function in () if of_a_lab else fixtures_of(path.read_text("utf-8")):
+            if function.name in known and not known & {each.arg for each in function.args.args}:
+                places.setdefault(function.name, []).append(place)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {"lab", "door", "openstack_lab"} <= set(places)
 
 
 QUOTA = "tests/contracts/test_quota.py::test_what_was_not_bought_is_refused"

@@ -44,7 +44,7 @@ ALL = ["workspace", "private", "organization", "public"]
 
 @pytest.fixture
 @lasting
-def lab(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
     """Of alice's, of a kind that allows all; bob may edit the workspace that it is in."""
     member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")
     stage.kind(access=ALL)
@@ -108,52 +108,54 @@ def test_an_order_chooses_within_what_its_kind_allows(as_alice: Actor, workspace
 
 
 def test_who_opens_it_by_each_policy(
-    lab: Environment, alice: User, bob: User, charlie: User, olga: User, neighbour: User, as_alice: Actor
+    notebook: Environment, alice: User, bob: User, charlie: User, olga: User, neighbour: User, as_alice: Actor
 ) -> None:
     people = (alice, bob, charlie, olga, neighbour)
     usual = {"alice": "opens", "bob": "opens", "olga": "opens", "charlie": "not_found", "nina": "not_found"}
-    assert may(lab, *people) == usual
-    row = set_to(lab, "private", as_alice)
+    assert may(notebook, *people) == usual
+    row = set_to(notebook, "private", as_alice)
     assert may(row, *people) == {**usual, "bob": "forbidden", "olga": "forbidden"}
-    row = set_to(lab, "organization", as_alice)
+    row = set_to(notebook, "organization", as_alice)
     assert may(row, *people) == {**usual, "nina": "opens"}
     assert [is_guest(actor_for(user=user), row) for user in (bob, neighbour)] == [False, True]
-    row = set_to(lab, "public", as_alice)
+    row = set_to(notebook, "public", as_alice)
     assert may(row, *people) == usual
 
 
-def test_only_its_creator_changes_a_private_one(lab: Environment, as_alice: Actor, as_bob: Actor) -> None:
-    set_to(lab, "private", as_bob)
+def test_only_its_creator_changes_a_private_one(
+    notebook: Environment, as_alice: Actor, as_bob: Actor
+) -> None:
+    set_to(notebook, "private", as_bob)
     for access in ("workspace", "private", "public"):
         with pytest.raises(Forbidden, match="only alice can open it"):
-            environment_access_set(actor=as_bob, environment=lab, access=access)
-    assert set_to(lab, "workspace", as_alice).access == "workspace"
+            environment_access_set(actor=as_bob, environment=notebook, access=access)
+    assert set_to(notebook, "workspace", as_alice).access == "workspace"
 
 
 def test_an_outsider_and_a_viewer_change_nothing(
-    lab: Environment, as_charlie: Actor, neighbour: User, bob: User, as_alice: Actor
+    notebook: Environment, as_charlie: Actor, neighbour: User, bob: User, as_alice: Actor
 ) -> None:
-    set_to(lab, "organization", as_alice)
-    member_remove(actor=SYSTEM, workspace=lab.workspace, username=bob.username)
+    set_to(notebook, "organization", as_alice)
+    member_remove(actor=SYSTEM, workspace=notebook.workspace, username=bob.username)
     for actor, refusal in (
         (as_charlie, NotFound),
         (actor_for(user=neighbour), NotFound),
         (actor_for(user=bob), Forbidden),
     ):
         with pytest.raises(refusal):
-            environment_access_set(actor=actor, environment=lab, access="public")
+            environment_access_set(actor=actor, environment=notebook, access="public")
         with pytest.raises(refusal):
-            key_create(actor=actor, environment=lab, name="mine")
+            key_create(actor=actor, environment=notebook, name="mine")
 
 
-def test_a_key_is_shown_once_and_kept_as_its_hash(lab: Environment, as_alice: Actor) -> None:
+def test_a_key_is_shown_once_and_kept_as_its_hash(notebook: Environment, as_alice: Actor) -> None:
     with pytest.raises(Conflict, match="public with a key"):
-        key_create(actor=as_alice, environment=lab, name="ci")
-    set_to(lab, "public", as_alice)
+        key_create(actor=as_alice, environment=notebook, name="ci")
+    set_to(notebook, "public", as_alice)
     for wrong in ("", " ", "a\nb", "x" * 101):
         with pytest.raises(Invalid):
-            key_create(actor=as_alice, environment=lab, name=wrong)
-    key, raw = key_create(actor=as_alice, environment=lab, name="ci")
+            key_create(actor=as_alice, environment=notebook, name=wrong)
+    key, raw = key_create(actor=as_alice, environment=notebook, name="ci")
     assert KEY_FORM.fullmatch(raw)
     assert (key.prefix, key.secret_hash) == (raw.split("_")[1], hashed(raw))
     assert raw.split("_")[2] not in str([*DoorKey.objects.values(), *AuditEntry.objects.values()])
@@ -165,15 +167,15 @@ def test_a_key_is_shown_once_and_kept_as_its_hash(lab: Environment, as_alice: Ac
     assert key.revoked_at
 
 
-def test_keys_end_for_good_where_it_is_no_longer_public(lab: Environment, as_alice: Actor) -> None:
-    set_to(lab, "public", as_alice)
-    _, raw = key_create(actor=as_alice, environment=lab, name="ci")
-    label = lab.label or ""
+def test_keys_end_for_good_where_it_is_no_longer_public(notebook: Environment, as_alice: Actor) -> None:
+    set_to(notebook, "public", as_alice)
+    _, raw = key_create(actor=as_alice, environment=notebook, name="ci")
+    label = notebook.label or ""
     assert key_use(label=label, key=raw)
-    set_to(lab, "workspace", as_alice)
+    set_to(notebook, "workspace", as_alice)
     entry = AuditEntry.objects.filter(action="environment.access").latest("pk")
     assert (entry.before, entry.after) == ({"access": "public"}, {"access": "workspace", "keys_revoked": 1})
-    set_to(lab, "public", as_alice)
+    set_to(notebook, "public", as_alice)
     assert key_use(label=label, key=raw) is None
     assert {each.verdict for each in admissions(DoorPass.objects.all())} == {Verdict.ENDED}
     assert {each.verdict for each in admissions_by_key(DoorKey.objects.all())} == {Verdict.ENDED}
@@ -181,27 +183,27 @@ def test_keys_end_for_good_where_it_is_no_longer_public(lab: Environment, as_ali
 
 
 def test_a_key_opens_its_own_environment_alone(
-    lab: Environment, as_alice: Actor, workspace: Workspace
+    notebook: Environment, as_alice: Actor, workspace: Workspace
 ) -> None:
-    set_to(lab, "public", as_alice)
-    _, raw = key_create(actor=as_alice, environment=lab, name="ci")
+    set_to(notebook, "public", as_alice)
+    _, raw = key_create(actor=as_alice, environment=notebook, name="ci")
     other = set_to(stage.ready(as_alice, workspace, "other", gpus=0), "public", as_alice)
     assert key_use(label=other.label or "", key=raw) is None
     wrong = raw[:-1] + ("y" if raw.endswith("x") else "x")
-    assert key_use(label=lab.label or "", key=wrong) is None
+    assert key_use(label=notebook.label or "", key=wrong) is None
     assert not DoorPass.objects.exists()
 
 
 def test_by_one_key_and_of_one_person_there_is_a_bounded_number_of_passes(
-    lab: Environment, as_alice: Actor, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
+    notebook: Environment, as_alice: Actor, alice: User, bob: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The looks at all of them decide how soon others are cut."""
     monkeypatch.setattr(passes, "BY_KEY_MOST", 3)
     monkeypatch.setattr(passes, "OF_PERSON_MOST", 2)
-    set_to(lab, "public", as_alice)
+    set_to(notebook, "public", as_alice)
     label, keys = (
-        lab.label or "",
-        [key_create(actor=as_alice, environment=lab, name=name)[1] for name in "ab"],
+        notebook.label or "",
+        [key_create(actor=as_alice, environment=notebook, name=name)[1] for name in "ab"],
     )
 
     def enter(user: User) -> str | None:
@@ -211,7 +213,7 @@ def test_by_one_key_and_of_one_person_there_is_a_bounded_number_of_passes(
             "actor": actor_for(user=user),
             "user": user,
         }
-        ticket = passes.ticket_write(environment=lab, **about)
+        ticket = passes.ticket_write(environment=notebook, **about)
         return passes.ticket_use(label=label, ticket=ticket, browser="b")
 
     cookies = [key_use(label=label, key=keys[1]), enter(bob)]
@@ -223,12 +225,14 @@ def test_by_one_key_and_of_one_person_there_is_a_bounded_number_of_passes(
     assert told.count() == 3, "nor does one without an account fill the audit log"
 
 
-def test_what_is_worth_what_costs_a_constant_number_of_queries(lab: Environment, as_alice: Actor) -> None:
-    set_to(lab, "public", as_alice)
-    keys = [key_create(actor=as_alice, environment=lab, name=f"ci {number}") for number in range(3)]
+def test_what_is_worth_what_costs_a_constant_number_of_queries(
+    notebook: Environment, as_alice: Actor
+) -> None:
+    set_to(notebook, "public", as_alice)
+    keys = [key_create(actor=as_alice, environment=notebook, name=f"ci {number}") for number in range(3)]
     costs = []
     for key, raw in keys:
-        assert key_use(label=lab.label or "", key=raw)
+        assert key_use(label=notebook.label or "", key=raw)
         with CaptureQueriesContext(connection) as queries:
             found = [
                 *admissions(DoorPass.objects.all()),
@@ -237,13 +241,13 @@ def test_what_is_worth_what_costs_a_constant_number_of_queries(lab: Environment,
         assert {(each.verdict, each.user, each.key != "") for each in found} == {(Verdict.ADMITTED, "", True)}
         costs.append(len(queries))
     assert set(costs) == {2}  # nobody's passes: no people to look up
-    environment_stop(actor=as_alice, environment=lab)
+    environment_stop(actor=as_alice, environment=notebook)
     assert {each.verdict for each in admissions_by_key(DoorKey.objects.all())} == {Verdict.ASLEEP}
 
 
-def test_opening_is_told_once_and_not_for_each_request(lab: Environment, as_alice: Actor) -> None:
-    set_to(lab, "public", as_alice)
-    key, raw = key_create(actor=as_alice, environment=lab, name="ci")
+def test_opening_is_told_once_and_not_for_each_request(notebook: Environment, as_alice: Actor) -> None:
+    set_to(notebook, "public", as_alice)
+    key, raw = key_create(actor=as_alice, environment=notebook, name="ci")
     opened = AuditEntry.objects.filter(action="environment.open")
     with time_machine.travel(stage.START, tick=False) as travel:
         for _ in range(3):
@@ -260,29 +264,29 @@ def test_opening_is_told_once_and_not_for_each_request(lab: Environment, as_alic
         assert opened.count() == 2
     entry = opened.latest("pk")
     assert (entry.actor, entry.actor_id, entry.token_prefix) == ("holder of a key", None, key.prefix)
-    assert (entry.target_id, entry.project_id) == (str(lab.pk), lab.project_id)
+    assert (entry.target_id, entry.project_id) == (str(notebook.pk), notebook.project_id)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_four_at_once_for_the_last_key_one_gets_it(lab: Environment, as_alice: Actor) -> None:
-    set_to(lab, "public", as_alice)
+def test_of_four_at_once_for_the_last_key_one_gets_it(notebook: Environment, as_alice: Actor) -> None:
+    set_to(notebook, "public", as_alice)
     for number in range(KEYS_MOST - 1):
-        key_create(actor=as_alice, environment=lab, name=f"ci {number}")
-    answers = at_once(4, lambda _: key_create(actor=as_alice, environment=lab, name="last"))
+        key_create(actor=as_alice, environment=notebook, name=f"ci {number}")
+    answers = at_once(4, lambda _: key_create(actor=as_alice, environment=notebook, name="last"))
     assert answers == {"done": 1, "conflict": 3}
     assert DoorKey.objects.count() == KEYS_MOST
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_key_outlives_the_policy(lab: Environment, as_alice: Actor) -> None:
+def test_no_key_outlives_the_policy(notebook: Environment, as_alice: Actor) -> None:
     """Of keys that are made while it is closed, none is left that opens it."""
-    set_to(lab, "public", as_alice)
+    set_to(notebook, "public", as_alice)
 
     def work(number: int) -> None:
         if number:
-            key_create(actor=as_alice, environment=lab, name=f"ci {number}")
+            key_create(actor=as_alice, environment=notebook, name=f"ci {number}")
         else:
-            environment_access_set(actor=as_alice, environment=lab, access="workspace")
+            environment_access_set(actor=as_alice, environment=notebook, access="workspace")
 
     at_once(4, work)
     assert not DoorKey.objects.filter(revoked_at=None).exists()

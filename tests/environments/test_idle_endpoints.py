@@ -21,7 +21,7 @@ SOON, USED, UNKNOWN = ("False", "StopsSoon"), ("True", "Used"), ("Unknown", "Not
 
 
 @pytest.fixture(autouse=True)
-def door(settings: Any) -> None:
+def addressed(settings: Any) -> None:
     settings.DOOR_DOMAIN = "apps.test"
 
 

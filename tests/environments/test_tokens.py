@@ -37,7 +37,7 @@ NAMED = "\n".join(f"# TYPE {name} counter" for name in VLLM)
 
 @pytest.fixture
 @lasting
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     """With counters, which the simulated site counts as it is dialed."""
     stage.kind(metrics="vllm")
     row = stage.ready(as_alice, workspace, gpus=0)
@@ -46,8 +46,8 @@ def lab(as_alice: Actor, workspace: Workspace) -> Environment:
 
 
 @pytest.fixture
-def dated(travel: time_machine.Traveller, lab: Environment) -> Environment:
-    return lab
+def dated(travel: time_machine.Traveller, notebook: Environment) -> Environment:
+    return notebook
 
 
 def says(row: Environment, requests: Any, tokens_in: Any, tokens_out: Any) -> None:
@@ -180,19 +180,19 @@ def test_what_is_claimed_each_minute_of_a_day_fits(dated: Environment) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_round_sends_for_those_that_are_due(
-    lab: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
+    notebook: Environment, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.QUEUE_ENABLED = True
     sent: list[tuple[str, list[str]]] = []
     monkeypatch.setattr(current_app, "send_task", lambda task, args, **_: sent.append((task, args)))
-    look(lab)
+    look(notebook)
     uses()
     assert "environments.count" not in dict(sent)
     EnvironmentCounter.objects.update(due_at=clock.now())
     uses()
-    assert ("environments.count", [str(lab.pk)]) in sent
-    says(lab, 1, 10, 5)
-    assert environment_count(str(lab.pk))
+    assert ("environments.count", [str(notebook.pk)]) in sent
+    says(notebook, 1, 10, 5)
+    assert environment_count(str(notebook.pk))
     assert [each[1:] for each in days()] == [(1, 10, 5)]
 
 
@@ -226,18 +226,18 @@ def test_one_that_does_not_answer_is_asked_later_and_loses_nothing(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_eight_workers_at_once_count_once(lab: Environment) -> None:
+def test_eight_workers_at_once_count_once(notebook: Environment) -> None:
     for number in range(1, 4):
-        says(lab, number, number * 10, number * 5)
+        says(notebook, number, number * 10, number * 5)
         EnvironmentCounter.objects.update(due_at=clock.now())
-        at_once(8, lambda _: counts_look(lab.pk))
+        at_once(8, lambda _: counts_look(notebook.pk))
     (found,) = days()
     assert found[1:] == (3, 30, 15)
 
 
 @pytest.mark.django_db
 def test_what_was_read_of_a_server_that_has_ended_meanwhile_is_dropped(
-    lab: Environment, monkeypatch: pytest.MonkeyPatch
+    notebook: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def meanwhile(row: Environment, *, seconds: float) -> Counts:
         counts_begin(row)
@@ -245,10 +245,10 @@ def test_what_was_read_of_a_server_that_has_ended_meanwhile_is_dropped(
 
     with monkeypatch.context() as patched:
         patched.setattr(tokens, "counts_read", meanwhile)
-        assert not counts_look(lab.pk)
+        assert not counts_look(notebook.pk)
     assert days() == []
-    says(lab, 1, 10, 5)
-    assert look(lab).requests == 1
+    says(notebook, 1, 10, 5)
+    assert look(notebook).requests == 1
     assert [each[1:] for each in days()] == [(1, 10, 5)]
 
 
@@ -261,11 +261,11 @@ DEEDS: dict[str, Callable[..., Environment]] = {
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("how", DEEDS)
-def test_it_is_read_once_more_before_it_ends(lab: Environment, as_alice: Actor, how: str) -> None:
-    says(lab, 1, 10, 5)
-    look(lab)
-    says(lab, 4, 40, 20)
-    row = DEEDS[how](actor=as_alice, environment=lab)
+def test_it_is_read_once_more_before_it_ends(notebook: Environment, as_alice: Actor, how: str) -> None:
+    says(notebook, 1, 10, 5)
+    look(notebook)
+    says(notebook, 4, 40, 20)
+    row = DEEDS[how](actor=as_alice, environment=notebook)
     counter = look(row)
     assert (counter.requests, counter.due_at is not None) == (1, True), "who ends it looks last"
     row = settle(row)
@@ -281,7 +281,7 @@ def test_it_is_read_once_more_before_it_ends(lab: Environment, as_alice: Actor, 
 
 
 @pytest.mark.django_db
-def test_one_that_does_not_answer_stops_all_the_same(lab: Environment, as_alice: Actor) -> None:
+def test_one_that_does_not_answer_stops_all_the_same(notebook: Environment, as_alice: Actor) -> None:
     asked = list[float]()
 
     def silent(row: Environment, *, seconds: float) -> Counts:
@@ -290,7 +290,7 @@ def test_one_that_does_not_answer_stops_all_the_same(lab: Environment, as_alice:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(tokens, "counts_read", silent)
-        row = settle(environment_stop(actor=as_alice, environment=lab))
+        row = settle(environment_stop(actor=as_alice, environment=notebook))
     assert (row.state, asked) == ("suspended", [3.0])
     assert EnvironmentCounter.objects.get().due_at is None
 
@@ -299,12 +299,12 @@ def test_one_that_does_not_answer_stops_all_the_same(lab: Environment, as_alice:
 
 
 @pytest.fixture
-def at_port(lab: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Environment]:
+def at_port(notebook: Environment, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Environment]:
     """The site leads to a port of this machine."""
 
     def lead(port: int) -> Environment:
         monkeypatch.setattr(SandboxEnvironments, "reach", lambda *_: Address("127.0.0.1", port))
-        return lab
+        return notebook
 
     return lead
 

@@ -44,7 +44,7 @@ NOBODYS = f"gpk_{'0' * 12}_{'x' * 43}"
 
 @pytest.fixture
 @lasting
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     """With GPUs, public with a key, and stopped for want of use."""
     stage.kind(access=["public"])
     row = stage.ready(as_alice, workspace, gpus=2)
@@ -55,8 +55,8 @@ def lab(as_alice: Actor, workspace: Workspace) -> Environment:
 
 @pytest.fixture
 @lasting
-def key(as_alice: Actor, lab: Environment) -> str:
-    return key_create(actor=as_alice, environment=lab, name="ci")[1]
+def key(as_alice: Actor, notebook: Environment) -> str:
+    return key_create(actor=as_alice, environment=notebook, name="ci")[1]
 
 
 def shown(row: Environment) -> Admission:
@@ -93,8 +93,8 @@ def answers(row: Environment, key: str, count: int) -> list[Answer]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_hundred_requests_at_once_start_it_once(lab: Environment, key: str) -> None:
-    found = answers(lab, key, MANY)
+def test_a_hundred_requests_at_once_start_it_once(notebook: Environment, key: str) -> None:
+    found = answers(notebook, key, MANY)
     assert bodies(found) == ["starting"] * MANY
     assert {dict(each.headers)["retry-after"] for each in found} == {"10"}
     row = Environment.objects.get()
@@ -106,42 +106,42 @@ def test_a_hundred_requests_at_once_start_it_once(lab: Environment, key: str) ->
     assert (entry.actor, entry.actor_id, entry.token_prefix, entry.ip) == (
         "holder of a key", None, prefix, client,
     )  # fmt: skip
-    assert bodies(answers(lab, key, 1)) == ["starting"]
+    assert bodies(answers(notebook, key, 1)) == ["starting"]
     assert stage.settle(row).state == "ready"
-    assert [each.status for each in answers(lab, key, 1)] == [503], "Envoy is about to learn it"
-    assert bodies(answers(lab, NOBODYS, 3)) == []
-    assert {each.status for each in answers(lab, NOBODYS, 3)} == {401}
+    assert [each.status for each in answers(notebook, key, 1)] == [503], "Envoy is about to learn it"
+    assert bodies(answers(notebook, NOBODYS, 3)) == []
+    assert {each.status for each in answers(notebook, NOBODYS, 3)} == {401}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_doors_at_once_start_it_once(lab: Environment, key: str) -> None:
-    found, answered = shown(lab), list[Asleep]()
+def test_many_doors_at_once_start_it_once(notebook: Environment, key: str) -> None:
+    found, answered = shown(notebook), list[Asleep]()
     assert at_once(64, lambda _: answered.append(waking.woken(found))) == {"done": 64}
     assert set(answered) == {waking.STARTING}
-    assert (Environment.objects.get().state, starts(lab)) == ("resuming", 1)
+    assert (Environment.objects.get().state, starts(notebook)) == ("resuming", 1)
     assert AuditEntry.objects.filter(action="environment.start").count() == 1
 
 
 @pytest.mark.django_db
-def test_without_a_valid_key_nothing_starts(lab: Environment, key: str, as_alice: Actor) -> None:
+def test_without_a_valid_key_nothing_starts(notebook: Environment, key: str, as_alice: Actor) -> None:
     for wrong in (NOBODYS, key[:-1] + ("x" if key[-1] != "x" else "y")):
-        assert base.entered(lab.label or "", hashed(wrong), by_key=True) is None
-        assert key_use(label=lab.label or "", key=wrong) is None
-    other = stage.row_in(lab.workspace, "other", access="public")
+        assert base.entered(notebook.label or "", hashed(wrong), by_key=True) is None
+        assert key_use(label=notebook.label or "", key=wrong) is None
+    other = stage.row_in(notebook.workspace, "other", access="public")
     assert base.entered(other.label or "", hashed(key), by_key=True) is None
-    found = shown(lab)
+    found = shown(notebook)
     key_revoke(actor=as_alice, key=DoorKey.objects.get(name="ci"))
     assert waking.woken(found) == waking.STOPPED
-    assert (Environment.objects.get(pk=lab.pk).state, starts(lab)) == ("suspended", 0)
+    assert (Environment.objects.get(pk=notebook.pk).state, starts(notebook)) == ("suspended", 0)
 
 
 @pytest.mark.django_db
-def test_by_a_pass_for_its_key_too(lab: Environment, key: str) -> None:
-    assert key_use(label=lab.label or "", key=key)
-    found = base.entered(lab.label or "", DoorPass.objects.get().cookie or "", by_key=False)
+def test_by_a_pass_for_its_key_too(notebook: Environment, key: str) -> None:
+    assert key_use(label=notebook.label or "", key=key)
+    found = base.entered(notebook.label or "", DoorPass.objects.get().cookie or "", by_key=False)
     assert found is not None
     assert (found.verdict, waking.woken(found)) == (Verdict.ASLEEP, waking.STARTING)
-    assert starts(lab) == 1
+    assert starts(notebook) == 1
 
 
 def by_a_person(row: Environment, actor: Actor) -> None:
@@ -182,14 +182,25 @@ def failed(row: Environment, actor: Actor) -> None:
     ],
 )
 def test_what_cannot_start_says_why_and_nothing_else(
-    lab: Environment, key: str, as_alice: Actor, before: Callable[[Environment, Actor], None], why: Asleep
+    notebook: Environment,
+    key: str,
+    as_alice: Actor,
+    before: Callable[[Environment, Actor], None],
+    why: Asleep,
 ) -> None:
-    found = shown(lab)
-    before(lab, as_alice)
-    starts_before, state = starts(lab), Environment.objects.get(pk=lab.pk).state
+    found = shown(notebook)
+    before(notebook, as_alice)
+    starts_before, state = starts(notebook), Environment.objects.get(pk=notebook.pk).state
     assert waking.woken(found) == why
-    assert (starts(lab), Environment.objects.get(pk=lab.pk).state) == (starts_before, state)
-    for secret in (lab.name, lab.workspace.name, "alice", "ber-1", "H100", lab.workspace.project.slug):
+    assert (starts(notebook), Environment.objects.get(pk=notebook.pk).state) == (starts_before, state)
+    for secret in (
+        notebook.name,
+        notebook.workspace.name,
+        "alice",
+        "ber-1",
+        "H100",
+        notebook.workspace.project.slug,
+    ):
         assert secret not in why.words
     assert not any(letter.isdigit() for letter in why.words)
 
@@ -210,12 +221,12 @@ def test_while_it_is_being_stopped_it_is_to_be_asked_again(as_alice: Actor, work
 
 @pytest.mark.django_db
 def test_where_members_own_pods_hold_its_room_it_sleeps_on_and_is_tried_again_each_minute(
-    lab: Environment, key: str
+    notebook: Environment, key: str
 ) -> None:
-    found, place = shown(lab), (lab.workspace.site_id, lab.workspace.external_name)
+    found, place = shown(notebook), (notebook.workspace.site_id, notebook.workspace.external_name)
     pod_create(*place, "train", 4)
     assert waking.woken(found) == waking.STARTING
-    row = stage.run_now(lab)
+    row = stage.run_now(notebook)
     while row.state == "resuming":
         row = stage.run_now(row)
     assert (row.state, waking.woken(found)) == ("suspending", waking.NO_ROOM)
@@ -225,57 +236,57 @@ def test_where_members_own_pods_hold_its_room_it_sleeps_on_and_is_tried_again_ea
     )  # fmt: skip
     assert "exceeded quota" in row.conditions["Room"]["message"]
     with time_machine.travel(clock.now() + timedelta(seconds=waking.NO_ROOM.seconds)):
-        assert (waking.woken(found), stage.settle(lab).state) == (waking.STARTING, "suspended")
+        assert (waking.woken(found), stage.settle(notebook).state) == (waking.STARTING, "suspended")
     pod_delete(*place, "train")
     with time_machine.travel(clock.now() + timedelta(seconds=2 * waking.NO_ROOM.seconds + 5)):
         assert waking.woken(found) == waking.STARTING
-        row = stage.settle(lab)
+        row = stage.settle(notebook)
         assert (row.state, starts(row), "Room" in row.conditions) == ("ready", 3, False)
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("who", ["a person", "another refusal"])
 def test_what_a_person_has_started_or_the_site_refuses_otherwise_fails(
-    lab: Environment, key: str, as_alice: Actor, who: str
+    notebook: Environment, key: str, as_alice: Actor, who: str
 ) -> None:
-    found, site = shown(lab), lab.workspace.site_id
+    found, site = shown(notebook), notebook.workspace.site_id
     if who == "a person":
-        pod_create(site, lab.workspace.external_name, "train", 4)
-        environment_start(actor=as_alice, environment=lab)
+        pod_create(site, notebook.workspace.external_name, "train", 4)
+        environment_start(actor=as_alice, environment=notebook)
     else:
         failure_plan(site, verb="environment-resume:start", error="permanent", times=3)
         assert waking.woken(found) == waking.STARTING
-    assert (stage.settle(lab).state, waking.woken(found)) == ("failed", waking.FAILED)
+    assert (stage.settle(notebook).state, waking.woken(found)) == ("failed", waking.FAILED)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_one_whose_workspace_is_deleted_until_it_is_locked_is_gone(
-    lab: Environment, key: str, as_alice: Actor
+    notebook: Environment, key: str, as_alice: Actor
 ) -> None:
-    found, answered = shown(lab), list[Asleep]()
+    found, answered = shown(notebook), list[Asleep]()
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        Workspace.objects.select_for_update().get(pk=lab.workspace_id)
+        Workspace.objects.select_for_update().get(pk=notebook.workspace_id)
         pool.submit(at_once, 1, lambda _: answered.append(waking.woken(found)))
         until(waiting, "the start waits for the workspace")
-        workspace_delete(actor=as_alice, workspace=lab.workspace)
-    assert (answered, starts(lab)) == ([waking.GONE], 0)
+        workspace_delete(actor=as_alice, workspace=notebook.workspace)
+    assert (answered, starts(notebook)) == ([waking.GONE], 0)
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("what", ["stopped", "revoked", "private"])
 def test_what_a_person_does_until_the_row_is_locked_wins(
-    lab: Environment, key: str, as_alice: Actor, what: str
+    notebook: Environment, key: str, as_alice: Actor, what: str
 ) -> None:
-    found, answered = shown(lab), list[Asleep]()
+    found, answered = shown(notebook), list[Asleep]()
     with ThreadPoolExecutor(1) as pool, transaction.atomic():
-        Environment.objects.select_for_update().get(pk=lab.pk)
+        Environment.objects.select_for_update().get(pk=notebook.pk)
         pool.submit(at_once, 1, lambda _: answered.append(waking.woken(found)))
         until(waiting, "the start waits for the row")
         if what == "stopped":
-            environment_stop(actor=as_alice, environment=lab)
+            environment_stop(actor=as_alice, environment=notebook)
         elif what == "revoked":
             key_revoke(actor=as_alice, key=DoorKey.objects.get())
         else:
-            Environment.objects.filter(pk=lab.pk).update(access="workspace")
+            Environment.objects.filter(pk=notebook.pk).update(access="workspace")
     assert answered == [waking.STOPPED]
-    assert (Environment.objects.get().state, starts(lab)) == ("suspended", 0)
+    assert (Environment.objects.get().state, starts(notebook)) == ("suspended", 0)

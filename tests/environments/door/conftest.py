@@ -28,16 +28,16 @@ def door(settings: Any, tmp_path: Path, transactional_db: None) -> Iterator[Runn
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
     """Of alice's; bob may edit the workspace that it is in."""
     member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")
     return stage.ready(as_alice, workspace, gpus=0)
 
 
 @pytest.fixture
-def host(door: Running, lab: Environment) -> str:
+def host(door: Running, notebook: Environment) -> str:
     """Of an environment of alice's that the door knows."""
-    name = host_of(lab)
+    name = host_of(notebook)
     until(lambda: _answers(door, name), "the door knows the environment")
     return name
 

@@ -40,7 +40,7 @@ def is_cut(socket: ClientConnection) -> float:
 
 
 def test_members_come_in_signed_in_by_the_portal(
-    door: Running, host: str, alice: User, bob: User, lab: Environment
+    door: Running, host: str, alice: User, bob: User, notebook: Environment
 ) -> None:
     for user in (alice, bob):
         visitor = door.visitor(user)
@@ -51,7 +51,7 @@ def test_members_come_in_signed_in_by_the_portal(
         headers = dict(again["headers"])
         assert (again["method"], headers["x-gpuaas-user"]) == ("POST", user.username)
         assert headers["cookie"] == "theme=dark; lang=en"
-    until(lambda: Environment.objects.get(pk=lab.pk).last_used_at, "its use is noted")
+    until(lambda: Environment.objects.get(pk=notebook.pk).last_used_at, "its use is noted")
 
 
 def test_no_worker_of_a_pod_serves_the_whole_host(door: Running, host: str, alice: User) -> None:
@@ -77,17 +77,17 @@ def test_an_outsider_finds_nothing(door: Running, host: str, charlie: User) -> N
     assert not DoorPass.objects.exists()
 
 
-def test_a_viewer_is_told_why(door: Running, host: str, bob: User, lab: Environment) -> None:
-    member_remove(actor=SYSTEM, workspace=lab.workspace, username=bob.username)
+def test_a_viewer_is_told_why(door: Running, host: str, bob: User, notebook: Environment) -> None:
+    member_remove(actor=SYSTEM, workspace=notebook.workspace, username=bob.username)
     answer = door.visitor(bob).opens(host)
     assert answer.status == 403
     assert "ou are not a member of this workspace" in flat(answer.text)
 
 
 def test_a_ticket_works_once_in_its_browser_at_its_host(
-    door: Running, host: str, alice: User, as_alice: Actor, lab: Environment
+    door: Running, host: str, alice: User, as_alice: Actor, notebook: Environment
 ) -> None:
-    other = host_of(stage.ready(as_alice, lab.workspace, "other", gpus=0))
+    other = host_of(stage.ready(as_alice, notebook.workspace, "other", gpus=0))
     visitor = door.visitor(alice)
     stolen, wrong, used = (ticket_of(visitor, host) for _ in range(3))
     thief = door.visitor()
@@ -118,9 +118,9 @@ def test_an_old_ticket_does_not_work(door: Running, host: str, alice: User) -> N
 
 
 def test_a_pass_is_of_one_host(
-    door: Running, host: str, alice: User, as_alice: Actor, lab: Environment
+    door: Running, host: str, alice: User, as_alice: Actor, notebook: Environment
 ) -> None:
-    other = host_of(stage.ready(as_alice, lab.workspace, "other", gpus=0))
+    other = host_of(stage.ready(as_alice, notebook.workspace, "other", gpus=0))
     visitor = door.visitor(alice)
     visitor.opens(host)
     visitor.cookies[other] = dict(visitor.cookies[host])
@@ -130,7 +130,7 @@ def test_a_pass_is_of_one_host(
 
 
 def test_a_connection_that_stays_open_is_use_and_one_that_is_kept_is_none(
-    door: Running, host: str, alice: User, lab: Environment, monkeypatch: pytest.MonkeyPatch
+    door: Running, host: str, alice: User, notebook: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is said on it, and nobody asks for anything else."""
     monkeypatch.setattr(process, "OPEN_SECONDS", 0.0)
@@ -138,10 +138,10 @@ def test_a_connection_that_stays_open_is_use_and_one_that_is_kept_is_none(
     assert visitor.opens(host).status == 200
 
     def forget() -> None:
-        Environment.objects.filter(pk=lab.pk).update(last_used_at=None)
+        Environment.objects.filter(pk=notebook.pk).update(last_used_at=None)
 
     def is_used() -> bool:
-        return Environment.objects.get(pk=lab.pk).last_used_at is not None
+        return Environment.objects.get(pk=notebook.pk).last_used_at is not None
 
     rounds: list[set[str]] = []
     counted = door.door._open
@@ -154,7 +154,7 @@ def test_a_connection_that_stays_open_is_use_and_one_that_is_kept_is_none(
     with visitor.socket(host) as socket:
         socket.send("hello")
         assert socket.recv(timeout=10) == "hello"
-        until(lambda: rounds and rounds[-1] == {lab.label}, "it is counted")
+        until(lambda: rounds and rounds[-1] == {notebook.label}, "it is counted")
         for _ in range(2):
             forget()
             until(is_used, "that it stays open is noted")
@@ -172,18 +172,18 @@ def test_a_connection_that_stays_open_is_use_and_one_that_is_kept_is_none(
 
 
 def test_opening_one_that_was_stopped_for_want_of_use_starts_it(
-    door: Running, host: str, alice: User, lab: Environment
+    door: Running, host: str, alice: User, notebook: Environment
 ) -> None:
-    EnvironmentUse.objects.filter(pk=lab.pk).update(stopped_at=lab.created_at)
-    environment_stop(actor=SYSTEM, environment=lab)
+    EnvironmentUse.objects.filter(pk=notebook.pk).update(stopped_at=notebook.created_at)
+    environment_stop(actor=SYSTEM, environment=notebook)
     visitor = door.visitor(alice)
     until(lambda: host.partition(".")[0] not in door.door.ways, "the door knows that it is stopped")
     waiting = visitor.opens(host, "/tree?folder=work")
     assert (waiting.status, "Opening lab" in waiting.text) == (200, True)
-    assert stage.settle(lab).state == "suspended"
+    assert stage.settle(notebook).state == "suspended"
     waiting = visitor.opens(host, "/tree?folder=work")
     assert (waiting.status, "Opening lab" in waiting.text) == (200, True)
-    assert stage.settle(lab).state == "ready"
+    assert stage.settle(notebook).state == "ready"
     until(lambda: host.partition(".")[0] in door.door.ways, "the door knows that it runs")
     answer = visitor.opens(host, "/tree?folder=work")
     assert (answer.status, "GET /tree?folder=work" in answer.text) == (200, True)
@@ -191,7 +191,7 @@ def test_opening_one_that_was_stopped_for_want_of_use_starts_it(
 
 @pytest.mark.parametrize("way", ["member", "account", "signed out", "stopped"])
 def test_who_may_no_longer_stay_is_cut_off(
-    door: Running, host: str, way: str, as_olga: Actor, alice: User, bob: User, lab: Environment
+    door: Running, host: str, way: str, as_olga: Actor, alice: User, bob: User, notebook: Environment
 ) -> None:
     staying, leaving = door.visitor(alice), door.visitor(bob)
     assert [visitor.opens(host).status for visitor in (staying, leaving)] == [200, 200]
@@ -199,13 +199,13 @@ def test_who_may_no_longer_stay_is_cut_off(
     socket.send("hello")
     assert socket.recv(timeout=10) == "hello"
     if way == "member":
-        member_remove(actor=SYSTEM, workspace=lab.workspace, username=bob.username)
+        member_remove(actor=SYSTEM, workspace=notebook.workspace, username=bob.username)
     elif way == "account":
         user_deactivate(actor=as_olga, user=bob)
     elif way == "signed out":
         leaving.portal.logout()
     else:
-        environment_stop(actor=SYSTEM, environment=lab)
+        environment_stop(actor=SYSTEM, environment=notebook)
     assert is_cut(socket) < CUT_SECONDS
     status = {"member": 404, "account": 401, "signed out": 401, "stopped": 503}[way]
     assert leaving.ask(host, "/api").status == status
@@ -218,10 +218,12 @@ def test_who_may_no_longer_stay_is_cut_off(
             assert again.recv(timeout=10) == "still here"
 
 
-def test_a_stopped_one_leads_to_its_page(door: Running, host: str, alice: User, lab: Environment) -> None:
+def test_a_stopped_one_leads_to_its_page(
+    door: Running, host: str, alice: User, notebook: Environment
+) -> None:
     visitor = door.visitor(alice)
     assert visitor.opens(host).status == 200
-    environment_stop(actor=SYSTEM, environment=lab)
+    environment_stop(actor=SYSTEM, environment=notebook)
     until(lambda: host.partition(".")[0] not in door.door.ways, "the door knows that it is stopped")
     answer = visitor.opens(host)
     assert answer.status == 200

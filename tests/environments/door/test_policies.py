@@ -29,7 +29,7 @@ NOBODYS = f"gpk_{'0' * 12}_{'x' * 43}"
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace, bob: User) -> Environment:
     """Of alice's, of a kind that allows all, public with a key; bob may edit the workspace that it is in."""
     member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")
     stage.kind(access=["public", "organization", "private", "workspace"])
@@ -85,9 +85,9 @@ def logged(envoy: int) -> str:
 
 
 def test_a_key_opens_it_and_reaches_neither_the_pod_nor_the_log(
-    door: Running, host: str, lab: Environment, as_alice: Actor
+    door: Running, host: str, notebook: Environment, as_alice: Actor
 ) -> None:
-    key, raw = key_to(lab)
+    key, raw = key_to(notebook)
     program = door.visitor()
     for shown in (f"Bearer {raw}", f"bearer {raw}"):
         answer = program.ask(
@@ -119,10 +119,10 @@ def test_a_key_opens_it_and_reaches_neither_the_pod_nor_the_log(
 
 
 def test_by_what_nobody_comes_in(
-    door: Running, host: str, lab: Environment, as_alice: Actor, neighbour: User, charlie: User
+    door: Running, host: str, notebook: Environment, as_alice: Actor, neighbour: User, charlie: User
 ) -> None:
-    other = another(door, as_alice, lab, "other", "public")
-    _, raw = key_to(lab)
+    other = another(door, as_alice, notebook, "other", "public")
+    _, raw = key_to(notebook)
     holder = by_form(door, host, raw)
     stranger = door.visitor()
     # a key or a pass of one environment at another, in its own name or in that of the other
@@ -161,7 +161,7 @@ def _raw(port: int, host: str, lines: list[str], key: str) -> int:
 
 
 def test_guesses_are_slowed_and_those_inside_are_not(
-    door: Running, host: str, lab: Environment, alice: User
+    door: Running, host: str, notebook: Environment, alice: User
 ) -> None:
     member = door.visitor(alice)
     assert member.opens(host).status == 200
@@ -173,10 +173,16 @@ def test_guesses_are_slowed_and_those_inside_are_not(
 
 
 def test_a_private_one_and_one_of_the_organization(
-    door: Running, host: str, lab: Environment, as_alice: Actor, bob: User, neighbour: User, charlie: User
+    door: Running,
+    host: str,
+    notebook: Environment,
+    as_alice: Actor,
+    bob: User,
+    neighbour: User,
+    charlie: User,
 ) -> None:
-    private = another(door, actor_for(user=bob), lab, "mine", "private")
-    shared = another(door, as_alice, lab, "shared", "organization")
+    private = another(door, actor_for(user=bob), notebook, "mine", "private")
+    shared = another(door, as_alice, notebook, "shared", "organization")
     alice = User.objects.get(username="alice")
     refused = door.visitor(alice).opens(private)
     assert (refused.status, "nly bob can open it" in flat(refused.text)) == (403, True)
@@ -187,11 +193,11 @@ def test_a_private_one_and_one_of_the_organization(
 
 
 def test_each_way_out_is_within_five_seconds(
-    door: Running, host: str, lab: Environment, as_alice: Actor, bob: User, neighbour: User
+    door: Running, host: str, notebook: Environment, as_alice: Actor, bob: User, neighbour: User
 ) -> None:
     """At once: the creator of a private one and a member of the organization leave, and keys are revoked."""
-    private = another(door, actor_for(user=bob), lab, "mine", "private")
-    shared = another(door, as_alice, lab, "shared", "organization")
+    private = another(door, actor_for(user=bob), notebook, "mine", "private")
+    shared = another(door, as_alice, notebook, "shared", "organization")
     staying, creator, guest = (
         door.visitor(User.objects.get(username="alice")),
         door.visitor(bob),
@@ -199,7 +205,7 @@ def test_each_way_out_is_within_five_seconds(
     )
     for visitor, name in ((staying, host), (creator, private), (guest, shared)):
         assert visitor.opens(name).status == 200
-    keys = [key_to(lab, name) for name in ("form", "header")]
+    keys = [key_to(notebook, name) for name in ("form", "header")]
     person, bearer = by_form(door, host, keys[0][1]), {"Authorization": f"Bearer {keys[1][1]}"}
     sockets = [
         opened(creator.socket(private)),
@@ -208,7 +214,7 @@ def test_each_way_out_is_within_five_seconds(
         opened(door.visitor().socket(host, **bearer)),
     ]
     began = time.monotonic()
-    member_remove(actor=SYSTEM, workspace=lab.workspace, username=bob.username)
+    member_remove(actor=SYSTEM, workspace=notebook.workspace, username=bob.username)
     ice = neighbour.project_memberships.get().project
     project_member_remove(actor=SYSTEM, project=ice, user=neighbour)
     for key, _ in keys:
@@ -227,13 +233,13 @@ def test_each_way_out_is_within_five_seconds(
 
 
 def test_a_narrower_policy_cuts_off_whom_it_leaves_out(
-    door: Running, host: str, lab: Environment, as_alice: Actor, bob: User
+    door: Running, host: str, notebook: Environment, as_alice: Actor, bob: User
 ) -> None:
-    person, member = by_form(door, host, key_to(lab)[1]), door.visitor(bob)
+    person, member = by_form(door, host, key_to(notebook)[1]), door.visitor(bob)
     assert member.opens(host).status == 200
     sockets = [opened(person.socket(host)), opened(member.socket(host))]
     began = time.monotonic()
-    environment_access_set(actor=as_alice, environment=lab, access="private")
+    environment_access_set(actor=as_alice, environment=notebook, access="private")
     for socket in sockets:
         with pytest.raises((ConnectionClosed, OSError)):
             socket.recv(timeout=20)

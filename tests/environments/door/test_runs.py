@@ -137,42 +137,42 @@ def enter(row: Environment, user: User) -> DoorPass:
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     return stage.ready(as_alice, workspace, gpus=0)
 
 
 @pytest.mark.django_db
-def test_what_a_look_costs_does_not_grow(lab: Environment, alice: User, olga: User) -> None:
+def test_what_a_look_costs_does_not_grow(notebook: Environment, alice: User, olga: User) -> None:
     def look() -> int:
         with CaptureQueriesContext(connection) as queries:
             found = admissions(DoorPass.objects.all())
         assert {each.verdict for each in found} == {Verdict.ADMITTED}
         return len(queries)
 
-    enter(lab, alice)
+    enter(notebook, alice)
     one = look()
     for user in (alice, olga, alice):
-        enter(lab, user)
+        enter(notebook, user)
     assert (one, look()) == (2, 2)
 
 
 @pytest.mark.django_db
-def test_who_gets_a_ticket(lab: Environment, alice: User, bob: User, charlie: User, olga: User) -> None:
-    assert ticket(lab, alice)
-    assert ticket(lab, olga)
+def test_who_gets_a_ticket(notebook: Environment, alice: User, bob: User, charlie: User, olga: User) -> None:
+    assert ticket(notebook, alice)
+    assert ticket(notebook, olga)
     with pytest.raises(Forbidden):
-        ticket(lab, bob)
+        ticket(notebook, bob)
     with pytest.raises(NotFound):
-        ticket(lab, charlie)
-    environment_stop(actor=SYSTEM, environment=lab)
-    lab.refresh_from_db()
+        ticket(notebook, charlie)
+    environment_stop(actor=SYSTEM, environment=notebook)
+    notebook.refresh_from_db()
     with pytest.raises(Conflict):
-        ticket(lab, alice)
+        ticket(notebook, alice)
 
 
 @pytest.mark.django_db
-def test_a_new_password_and_an_ended_session_end_a_pass(lab: Environment, alice: User) -> None:
-    first, second = enter(lab, alice), enter(lab, alice)
+def test_a_new_password_and_an_ended_session_end_a_pass(notebook: Environment, alice: User) -> None:
+    first, second = enter(notebook, alice), enter(notebook, alice)
     Session.objects.filter(pk=first.session_key).delete()
     found = {each.secret: each.verdict for each in admissions(DoorPass.objects.all())}
     assert found == {first.cookie: Verdict.ENDED, second.cookie: Verdict.ADMITTED}
@@ -182,10 +182,10 @@ def test_a_new_password_and_an_ended_session_end_a_pass(lab: Environment, alice:
 
 
 @pytest.mark.django_db
-def test_what_is_over_is_forgotten(lab: Environment, alice: User) -> None:
-    over, kept = enter(lab, alice), enter(lab, alice)
+def test_what_is_over_is_forgotten(notebook: Environment, alice: User) -> None:
+    over, kept = enter(notebook, alice), enter(notebook, alice)
     Session.objects.filter(pk=over.session_key).delete()
-    ticket(lab, alice)
+    ticket(notebook, alice)
     unused = DoorPass.objects.exclude(ticket=None)
     unused.update(created_at=clock.now() - timedelta(hours=1))
     assert passes_forget() == 2
@@ -193,26 +193,26 @@ def test_what_is_over_is_forgotten(lab: Environment, alice: User) -> None:
 
 
 @pytest.mark.django_db
-def test_use_is_noted_at_most_once_a_minute(lab: Environment) -> None:
-    use_note([lab.pk])
-    first = Environment.objects.get(pk=lab.pk).last_used_at
-    use_note([lab.pk])
+def test_use_is_noted_at_most_once_a_minute(notebook: Environment) -> None:
+    use_note([notebook.pk])
+    first = Environment.objects.get(pk=notebook.pk).last_used_at
+    use_note([notebook.pk])
     assert first
-    assert Environment.objects.get(pk=lab.pk).last_used_at == first
-    Environment.objects.filter(pk=lab.pk).update(last_used_at=first - timedelta(seconds=61))
-    use_note([lab.pk])
-    later = Environment.objects.get(pk=lab.pk)
+    assert Environment.objects.get(pk=notebook.pk).last_used_at == first
+    Environment.objects.filter(pk=notebook.pk).update(last_used_at=first - timedelta(seconds=61))
+    use_note([notebook.pk])
+    later = Environment.objects.get(pk=notebook.pk)
     assert later.last_used_at
     assert later.last_used_at >= first
-    assert later.version == lab.version
+    assert later.version == notebook.version
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_two_who_show_the_same_ticket_one_gets_in(lab: Environment, alice: User) -> None:
-    shown = ticket(lab, alice)
+def test_of_two_who_show_the_same_ticket_one_gets_in(notebook: Environment, alice: User) -> None:
+    shown = ticket(notebook, alice)
     got: list[str | None] = []
-    at_once(4, lambda _: got.append(ticket_use(label=lab.label or "", ticket=shown, browser="b" * 43)))
+    at_once(4, lambda _: got.append(ticket_use(label=notebook.label or "", ticket=shown, browser="b" * 43)))
     assert len(got) == 4
     assert len(list(filter(None, got))) == 1
     (told,) = AuditEntry.objects.filter(action="environment.open")
-    assert (told.actor, told.target_id) == ("alice", str(lab.pk))
+    assert (told.actor, told.target_id) == ("alice", str(notebook.pk))

@@ -48,16 +48,16 @@ def alices(ssh_port: int, host: str, alice: User, tmp_path: Path) -> Laptop:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_command_runs_with_its_input_and_its_exit_code(
-    alices: Laptop, lab: Environment, door: Running, alice: User
+    alices: Laptop, notebook: Environment, door: Running, alice: User
 ) -> None:
-    label = lab.label or ""
+    label = notebook.label or ""
     content = bytes(range(256)) * 8_000
     asked = alices.asks(label, "train --epochs '3 4'", given=content)
     assert (asked.returncode, asked.stdout) == (0, content)
     assert b"It was asked for: train --epochs '3 4'" in asked.stderr
     assert alices.asks(label, "exit 7").returncode == 7
-    lab.refresh_from_db()
-    assert lab.last_used_at is not None
+    notebook.refresh_from_db()
+    assert notebook.last_used_at is not None
     entry = AuditEntry.objects.filter(action="environment.open").latest("at")
     assert (entry.actor, entry.ip) == (alice.username, "127.0.0.1")
     gate = door.door.gate
@@ -67,10 +67,10 @@ def test_a_command_runs_with_its_input_and_its_exit_code(
 
 @pytest.mark.django_db(transaction=True)
 def test_one_without_a_port_has_a_shell_and_no_address(
-    alices: Laptop, lab: Environment, door: Running, as_alice: Actor
+    alices: Laptop, notebook: Environment, door: Running, as_alice: Actor
 ) -> None:
     kind_create(actor=SYSTEM, slug="shell", name="Shell", document=stage.SHELL)
-    made = environment_create(actor=as_alice, workspace=lab.workspace, kind="shell", name="sh", gpus=0)
+    made = environment_create(actor=as_alice, workspace=notebook.workspace, kind="shell", name="sh", gpus=0)
     row = stage.settle(made)
     until(lambda: alices.asks(row.label or "", "exit 3").returncode == 3, "it is entered")
     row.refresh_from_db()
@@ -81,32 +81,32 @@ def test_one_without_a_port_has_a_shell_and_no_address(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_open_shell_is_use(alices: Laptop, lab: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_shell_is_use(alices: Laptop, notebook: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "OPEN_SECONDS", 0)
     shell = subprocess.Popen(
-        alices.command(lab.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+        alices.command(notebook.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
     )
     try:
         assert shell.stderr is not None
         assert b"simulated" in shell.stderr.readline()
-        Environment.objects.filter(pk=lab.pk).update(last_used_at=None)
-        until(lambda: Environment.objects.get(pk=lab.pk).last_used_at, "it is noted that somebody is in")
+        Environment.objects.filter(pk=notebook.pk).update(last_used_at=None)
+        until(lambda: Environment.objects.get(pk=notebook.pk).last_used_at, "it is noted that somebody is in")
     finally:
         shell.kill()
         shell.communicate()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_terminal(alices: Laptop, lab: Environment) -> None:
-    asked = alices.asks(lab.label or "", given=b"hello\rexit\r", options=("-tt",))
+def test_a_terminal(alices: Laptop, notebook: Environment) -> None:
+    asked = alices.asks(notebook.label or "", given=b"hello\rexit\r", options=("-tt",))
     assert asked.returncode == 0
     assert b"It repeats each line until `exit`." in asked.stdout
     assert b"\r\nhello\r\n$ " in asked.stdout
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_port_inside_it_is_forwarded_and_no_other_place(alices: Laptop, lab: Environment) -> None:
-    label, request = lab.label or "", b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
+def test_a_port_inside_it_is_forwarded_and_no_other_place(alices: Laptop, notebook: Environment) -> None:
+    label, request = notebook.label or "", b"GET /api HTTP/1.1\r\nHost: localhost\r\n\r\n"
     assert alices.answered(label, 8888, request) == b"HTTP/1.1 200 OK\r\n"
     for place in ("10.0.0.1:80", "169.254.169.254:80", "portal:5432"):
         refused = alices.asks(label, options=("-W", place))
@@ -116,12 +116,12 @@ def test_a_port_inside_it_is_forwarded_and_no_other_place(alices: Laptop, lab: E
 
 @pytest.mark.django_db(transaction=True)
 def test_strangers_stay_outside(
-    alices: Laptop, lab: Environment, charlie: User, ssh_port: int, tmp_path: Path
+    alices: Laptop, notebook: Environment, charlie: User, ssh_port: int, tmp_path: Path
 ) -> None:
     """An outsider with a key, somebody without one, a wrong label: the same words for all of them."""
     charlies = laptop_of(charlie, ssh_port, tmp_path / "charlie")
     nobodys = laptop_of(None, ssh_port, tmp_path / "nobody")
-    label = lab.label or ""
+    label = notebook.label or ""
     answers = {
         (asked.returncode, asked.stderr.replace(name.encode(), b"it"))
         for laptop, name in ((charlies, label), (nobodys, label), (alices, "0" * 32), (alices, "root"))
@@ -132,7 +132,7 @@ def test_strangers_stay_outside(
 
 @pytest.mark.django_db(transaction=True)
 def test_those_who_say_nothing_do_not_keep_others_out(
-    alices: Laptop, lab: Environment, door: Running
+    alices: Laptop, notebook: Environment, door: Running
 ) -> None:
     """Of one network so many may wait, and the next ones are ended."""
     gate = door.door.gate
@@ -142,21 +142,21 @@ def test_those_who_say_nothing_do_not_keep_others_out(
     ]
     try:
         until(lambda: len(gate.strangers) == ssh.OF_NETWORK_MOST, "as many wait as may")
-        assert alices.asks(lab.label or "", "id").returncode == 255
+        assert alices.asks(notebook.label or "", "id").returncode == 255
     finally:
         for each in silent:
             each.close()
     until(lambda: not gate.strangers, "they have gone")
-    assert alices.asks(lab.label or "", "id").returncode == 0
+    assert alices.asks(notebook.label or "", "id").returncode == 0
 
 
 @pytest.mark.django_db(transaction=True)
 def test_guesses_are_counted(
-    alices: Laptop, lab: Environment, ssh_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alices: Laptop, notebook: Environment, ssh_port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of keys that open nothing; those that do are never slowed by them, as they are given back."""
     monkeypatch.setattr(ssh, "TRIES", 3)
-    label, nobodys = lab.label or "", laptop_of(None, ssh_port, tmp_path / "nobody")
+    label, nobodys = notebook.label or "", laptop_of(None, ssh_port, tmp_path / "nobody")
     for _ in range(5):
         assert alices.asks(label, "exit 0").returncode == 0
     for _ in range(3):
@@ -165,9 +165,9 @@ def test_guesses_are_counted(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_that_is_stopped_says_so(alices: Laptop, lab: Environment, as_alice: Actor) -> None:
-    environment_stop(actor=as_alice, environment=lab)
-    asked = alices.asks(lab.label or "", "id")
+def test_one_that_is_stopped_says_so(alices: Laptop, notebook: Environment, as_alice: Actor) -> None:
+    environment_stop(actor=as_alice, environment=notebook)
+    asked = alices.asks(notebook.label or "", "id")
     assert (asked.returncode, asked.stderr) == (
         255,
         b"gpuaas: the environment does not run: start it in the portal\r\n",
@@ -179,7 +179,7 @@ def test_one_that_is_stopped_says_so(alices: Laptop, lab: Environment, as_alice:
 def test_who_may_no_longer_stay_is_cut_off(
     how: str,
     alices: Laptop,
-    lab: Environment,
+    notebook: Environment,
     workspace: Workspace,
     as_alice: Actor,
     bob: User,
@@ -189,7 +189,7 @@ def test_who_may_no_longer_stay_is_cut_off(
     bobs = laptop_of(bob, ssh_port, tmp_path / "bob")
     both = [
         subprocess.Popen(
-            each.command(lab.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
+            each.command(notebook.label or "", "sleep"), stdin=subprocess.PIPE, stderr=subprocess.PIPE
         )
         for each in (alices, bobs)
     ]
@@ -204,13 +204,13 @@ def test_who_may_no_longer_stay_is_cut_off(
         elif how == "key":
             keypair_remove(actor=actor_for(user=bob), key=PublicKey.objects.get(user=bob))
         elif how == "private":
-            environment_change(actor=as_alice, environment=lab, access="private")
+            environment_change(actor=as_alice, environment=notebook, access="private")
         else:
             User.objects.filter(pk=bob.pk).update(is_active=False)
         assert both[1].wait(20) == 255
         assert time.monotonic() - began < CUT_SECONDS * 2, "twice the promise, on a busy machine"
         assert both[0].poll() is None, "others stay"
-        assert bobs.asks(lab.label or "", "id").returncode == 255
+        assert bobs.asks(notebook.label or "", "id").returncode == 255
     finally:
         for each in both:
             each.kill()
@@ -224,10 +224,10 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh
 
 @pytest.mark.django_db
 def test_one_key_of_two_people_is_whose_may_enter(
-    lab: Environment, as_alice: Actor, charlie: User, alice: User, bob: User
+    notebook: Environment, as_alice: Actor, charlie: User, alice: User, bob: User
 ) -> None:
     """That anybody can add a key that is not theirs to their account does not keep its owner out, and lets nobody in."""
-    shown = Shown(lab.label or "", fingerprint_of(KEY))
+    shown = Shown(notebook.label or "", fingerprint_of(KEY))
     assert admissions_by_ssh([shown]) == {}
     keypair_add(actor=actor_for(user=charlie), name="stolen", public_key=KEY)
     assert admissions_by_ssh([shown]) == {}
@@ -238,20 +238,22 @@ def test_one_key_of_two_people_is_whose_may_enter(
 
 @pytest.mark.django_db
 def test_guests_of_an_environment_have_no_shell_in_it(
-    lab: Environment, organization: Any, charlie: User, as_alice: Actor
+    notebook: Environment, organization: Any, charlie: User, as_alice: Actor
 ) -> None:
     organization.memberships.create(user=charlie, role="billing")
-    Environment.objects.filter(pk=lab.pk).update(access="organization")
+    Environment.objects.filter(pk=notebook.pk).update(access="organization")
     keypair_add(actor=actor_for(user=charlie), name="mine", public_key=KEY)
-    assert admissions_by_ssh([Shown(lab.label or "", fingerprint_of(KEY))]) == {}
+    assert admissions_by_ssh([Shown(notebook.label or "", fingerprint_of(KEY))]) == {}
 
 
 @pytest.mark.django_db
-def test_the_queries_do_not_grow(lab: Environment, as_alice: Actor, workspace: Workspace, bob: User) -> None:
+def test_the_queries_do_not_grow(
+    notebook: Environment, as_alice: Actor, workspace: Workspace, bob: User
+) -> None:
     other = stage.ready(as_alice, workspace, name="second", gpus=0)
     keypair_add(actor=actor_for(user=bob), name="mine", public_key=KEY)
     member_set(actor=as_alice, workspace=workspace, username=bob.username, role="edit")
-    one, two = (Shown(row.label or "", fingerprint_of(KEY)) for row in (lab, other))
+    one, two = (Shown(row.label or "", fingerprint_of(KEY)) for row in (notebook, other))
     with CaptureQueriesContext(connection) as alone:
         admissions_by_ssh([one])
     with CaptureQueriesContext(connection) as several:
@@ -260,8 +262,8 @@ def test_the_queries_do_not_grow(lab: Environment, as_alice: Actor, workspace: W
 
 
 @pytest.mark.django_db
-def test_the_door_keeps_its_key(lab: Environment) -> None:
-    del lab
+def test_the_door_keeps_its_key(notebook: Environment) -> None:
+    del notebook
     first = host_key()
     assert first == host_key()
     assert first not in SshKey.objects.get().secret

@@ -25,14 +25,14 @@ ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x" *
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     stage.kind(access=["public"])
     return stage.ready(as_alice, workspace, gpus=0)
 
 
 @pytest.fixture
-def key(as_alice: Actor, lab: Environment) -> str:
-    return key_create(actor=as_alice, environment=lab, name="ci")[1]
+def key(as_alice: Actor, notebook: Environment) -> str:
+    return key_create(actor=as_alice, environment=notebook, name="ci")[1]
 
 
 def stopped(door: Running, row: Environment, *, for_want_of_use: bool) -> None:
@@ -57,10 +57,10 @@ def code(answer: Answer) -> str:
 
 
 def test_a_hundred_programs_start_it_once_and_are_served(
-    door: Running, host: str, lab: Environment, key: str
+    door: Running, host: str, notebook: Environment, key: str
 ) -> None:
     assert asks(door, host, key).status == 200
-    stopped(door, lab, for_want_of_use=True)
+    stopped(door, notebook, for_want_of_use=True)
     with ThreadPoolExecutor(MANY) as pool:
         found = list(pool.map(lambda _: asks(door, host, key), range(MANY)))
     waits = [each for each in found if each.status == 503]
@@ -68,19 +68,22 @@ def test_a_hundred_programs_start_it_once_and_are_served(
     # of a key that a door does not know yet it looks up only so many at once
     assert {each.status for each in found if each.status != 503} <= {429}
     assert all(0 < int(each.headers["retry-after"]) <= 60 for each in found)
-    assert (Environment.objects.get().state, lab.operations.filter(kind="resume").count()) == ("resuming", 1)
+    assert (Environment.objects.get().state, notebook.operations.filter(kind="resume").count()) == (
+        "resuming",
+        1,
+    )
     entry = AuditEntry.objects.get(action="environment.start")
     assert (entry.actor, entry.token_prefix) == ("holder of a key", DoorKey.objects.get().prefix)
     assert entry.ip
-    assert stage.settle(lab).state == "ready"
+    assert stage.settle(notebook).state == "ready"
     until(lambda: asks(door, host, key).status == 200, "it answers")
 
 
 def test_without_a_key_and_what_a_person_has_stopped(
-    door: Running, host: str, lab: Environment, key: str
+    door: Running, host: str, notebook: Environment, key: str
 ) -> None:
     person = by_form(door, host, key)
-    stopped(door, lab, for_want_of_use=True)
+    stopped(door, notebook, for_want_of_use=True)
     wrong = f"gpk_{'0' * 12}_{'x' * 43}"
     assert [asks(door, host, each).status for each in (wrong, key + "x", "sk-none")] == [401] * 3
     assert door.visitor().ask(host, "/v1/models").status == 401

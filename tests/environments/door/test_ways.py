@@ -53,7 +53,7 @@ class Dead:
 
 
 @pytest.fixture
-def lab(as_alice: Actor, workspace: Workspace) -> Environment:
+def notebook(as_alice: Actor, workspace: Workspace) -> Environment:
     return stage.ready(as_alice, workspace, gpus=0)
 
 
@@ -79,11 +79,11 @@ async def connection_to(row: Environment) -> tuple[socket.socket, asyncio.Task[N
     return here, asyncio.create_task(ways.carry(row.pk, *await asyncio.open_connection(sock=there)))
 
 
-async def others_are_served(lab: Environment) -> None:
+async def others_are_served(notebook: Environment) -> None:
     async with asyncio.timeout(LOOK_SECONDS):
         ready, _, _ = await in_thread(base.round_of, [])
-        assert ready[lab.label or ""] == lab.pk
-        here, work = await connection_to(lab)
+        assert ready[notebook.label or ""] == notebook.pk
+        here, work = await connection_to(notebook)
         reader, writer = await asyncio.open_connection(sock=here)
         writer.write(b"GET /api HTTP/1.1\r\nHost: lab\r\nConnection: close\r\n\r\n")
         assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -91,13 +91,13 @@ async def others_are_served(lab: Environment) -> None:
         await work
 
 
-async def pending(row: Environment, dead: Dead, lab: Environment) -> None:
+async def pending(row: Environment, dead: Dead, notebook: Environment) -> None:
     """While many wait for the dead one."""
     waiting = [await connection_to(row) for _ in range(MANY)]
     try:
         async with asyncio.timeout(20):
             await dead.reached.wait()
-        await others_are_served(lab)
+        await others_are_served(notebook)
         assert dead.calls == THREADS_OF_ONE
         assert [work for _, work in waiting if work.done()] == []
     finally:
@@ -107,18 +107,20 @@ async def pending(row: Environment, dead: Dead, lab: Environment) -> None:
         await asyncio.gather(*(work for _, work in waiting), return_exceptions=True)
 
 
-def test_a_site_that_does_not_answer_holds_up_nobody_else(workspace: Workspace, lab: Environment) -> None:
+def test_a_site_that_does_not_answer_holds_up_nobody_else(
+    workspace: Workspace, notebook: Environment
+) -> None:
     async def main() -> None:
         dead = Dead()
         async with dead.listening() as port:
             row = await in_thread(at_dead_site, workspace, f"127.0.0.1:{port}", direct=True)
-            await pending(row, dead, lab)
+            await pending(row, dead, notebook)
 
     asyncio.run(main())
 
 
 def test_a_name_that_is_not_resolved_holds_up_nobody_else(
-    workspace: Workspace, lab: Environment, monkeypatch: pytest.MonkeyPatch
+    workspace: Workspace, notebook: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = threading.Event()
 
@@ -133,7 +135,7 @@ def test_a_name_that_is_not_resolved_holds_up_nobody_else(
         monkeypatch.setattr(channels, "addresses_of", resolve)
         row = await in_thread(at_dead_site, workspace, "dead.example:6443", direct=False)
         try:
-            await pending(row, dead, lab)
+            await pending(row, dead, notebook)
         finally:
             answered.set()
 

@@ -11,10 +11,10 @@ from tenants.actors import Actor
 from tenants.models import Project
 from tests.environments.stage import kind, run_now, settle
 from tests.frontend.markup import words
-from tests.frontend.pages.test_environments import at, lab, order, room
+from tests.frontend.pages.test_environments import at, notebook, order, room
 from tests.lasting import lasting
 
-__all__ = ["lab", "room"]
+__all__ = ["notebook", "room"]
 
 pytestmark = pytest.mark.django_db
 WORKERS = {"most": 4, "count": 2, "vcpus": 4}
@@ -52,11 +52,11 @@ def test_the_order_asks_for_workers_and_their_open_sizes(
 
 
 def test_without_workers_nothing_is_asked_of_them(
-    alice_at: Client, lab: Environment, project: Project
+    alice_at: Client, notebook: Environment, project: Project
 ) -> None:
-    page = alice_at.get(at("environment_order", project, lab.made_of.kind.slug))
+    page = alice_at.get(at("environment_order", project, notebook.made_of.kind.slug))
     assert page.context["form"].of_workers() == []
-    assert "worker" not in words(alice_at.get(at("environment", project, lab.pk))).lower()
+    assert "worker" not in words(alice_at.get(at("environment", project, notebook.pk))).lower()
 
 
 def test_its_page_says_what_workers_it_has_and_fetches_the_log_of_one(

@@ -41,7 +41,7 @@ def room(as_alice: Actor, project: Project, site: Site) -> Workspace:
 
 @pytest.fixture
 @lasting
-def lab(as_alice: Actor, room: Workspace) -> Environment:
+def notebook(as_alice: Actor, room: Workspace) -> Environment:
     return environment_ready(as_alice, room)
 
 
@@ -84,9 +84,9 @@ def test_it_is_ordered_and_its_page_says_how_to_reach_it(
 
 
 def test_it_is_stopped_started_restarted_and_deleted(
-    alice_at: Client, lab: Environment, project: Project
+    alice_at: Client, notebook: Environment, project: Project
 ) -> None:
-    row = lab
+    row = notebook
     assert alice_at.post(at("environment_stop", project, row.pk)).status_code == 302
     row = settle(row)
     stopped = words(alice_at.get(at("environment", project, row.pk)))
@@ -130,42 +130,42 @@ def test_a_refusal_is_beside_its_field(
     assert not Environment.objects.exists()
 
 
-def test_a_clone_is_refused_in_its_dialog(alice_at: Client, lab: Environment, project: Project) -> None:
-    answer = alice_at.post(at("environment_clone", project, lab.pk), {"name": "lab"})
+def test_a_clone_is_refused_in_its_dialog(alice_at: Client, notebook: Environment, project: Project) -> None:
+    answer = alice_at.post(at("environment_clone", project, notebook.pk), {"name": "lab"})
     assert answer.status_code == 422
     assert "already has an environment called lab" in words(answer)
-    assert alice_at.post(at("environment_clone", project, lab.pk), {"name": "two"}).status_code == 302
+    assert alice_at.post(at("environment_clone", project, notebook.pk), {"name": "two"}).status_code == 302
     assert Environment.objects.count() == 2
 
 
-def test_nobody_uses_it_and_it_is_kept(alice_at: Client, lab: Environment, project: Project) -> None:
-    page = at("environment", project, lab.pk)
+def test_nobody_uses_it_and_it_is_kept(alice_at: Client, notebook: Environment, project: Project) -> None:
+    page = at("environment", project, notebook.pk)
     shown = words(alice_at.get(page))
     assert "Stopped without use</dt><dd>never" in shown
-    refused = alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "721"})
+    refused = alice_at.post(at("environment_idle", project, notebook.pk), {"idle_hours": "721"})
     assert refused.status_code == 422
     assert "from 1 to 720" in words(refused)
-    done = alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "1"}, follow=True)
+    done = alice_at.post(at("environment_idle", project, notebook.pk), {"idle_hours": "1"}, follow=True)
     assert "is stopped after 1 hour without use" in words(done)
-    assert alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": "8"}).status_code == 302
+    assert alice_at.post(at("environment_idle", project, notebook.pk), {"idle_hours": "8"}).status_code == 302
     assert "Stopped without use</dt><dd>after 8 hours" in words(alice_at.get(page))
     assert "Keep it running" not in words(alice_at.get(page))
     stop_at = now() + timedelta(minutes=30)
-    EnvironmentUse.objects.filter(pk=lab.pk).update(stop_at=stop_at, unknown="")
+    EnvironmentUse.objects.filter(pk=notebook.pk).update(stop_at=stop_at, unknown="")
     told = {"status": "False", "reason": "StopsSoon", "since": now().isoformat()}
     message = f"nothing has used it since long ago; it is stopped on {stop_at:%Y-%m-%d %H:%M} UTC unless it is used before"
-    Environment.objects.filter(pk=lab.pk).update(conditions={"InUse": {**told, "message": message}})
+    Environment.objects.filter(pk=notebook.pk).update(conditions={"InUse": {**told, "message": message}})
     shown = words(alice_at.get(page))
     assert "It is about to be stopped" in shown
     assert "Keep it running" in shown
-    assert alice_at.post(at("environment_keep", project, lab.pk), {"hours": "5"}).status_code == 422
-    assert alice_at.post(at("environment_keep", project, lab.pk), {"hours": "72"}).status_code == 302
+    assert alice_at.post(at("environment_keep", project, notebook.pk), {"hours": "5"}).status_code == 422
+    assert alice_at.post(at("environment_keep", project, notebook.pk), {"hours": "72"}).status_code == 302
     shown = words(alice_at.get(page))
     assert "Kept until" in shown
     assert "It is about to be stopped" not in shown
-    assert alice_at.post(at("environment_idle", project, lab.pk), {"idle_hours": ""}).status_code == 302
-    assert Environment.objects.get(pk=lab.pk).idle_hours is None
-    EnvironmentUse.objects.filter(pk=lab.pk).update(unknown="its site does not answer")
+    assert alice_at.post(at("environment_idle", project, notebook.pk), {"idle_hours": ""}).status_code == 302
+    assert Environment.objects.get(pk=notebook.pk).idle_hours is None
+    EnvironmentUse.objects.filter(pk=notebook.pk).update(unknown="its site does not answer")
     assert "Not known: its site does not answer" in words(alice_at.get(page))
 
 
@@ -199,15 +199,15 @@ def test_the_way_in_by_ssh_is_shown_to_those_who_have_one(
     alice_at: Client,
     bob_at: Client,
     as_alice: Actor,
-    lab: Environment,
+    notebook: Environment,
     project: Project,
     settings: Any,
 ) -> None:
-    page = at("environment", project, lab.pk)
+    page = at("environment", project, notebook.pk)
     assert "ssh" not in words(alice_at.get(page))
     settings.DOOR_SSH = ("ssh.test", port)
     shown = words(alice_at.get(page))
-    assert command.format(lab.label) in shown
+    assert command.format(notebook.label) in shown
     assert "known_hosts" not in shown, "no door has run"
     host_key()
     public = SshKey.objects.get().public
@@ -215,15 +215,15 @@ def test_the_way_in_by_ssh_is_shown_to_those_who_have_one(
     assert f"{place} {public}" in shown
     assert fingerprint_of(public) in shown
     assert "ssh" not in words(bob_at.get(page)), "he may look at the workspace alone"
-    settle(environment_stop(actor=as_alice, environment=lab))
+    settle(environment_stop(actor=as_alice, environment=notebook))
     assert "ssh" not in words(alice_at.get(page))
 
 
 @override_settings(DOOR_DOMAIN="apps.test")
 def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
-    alice_at: Client, charlie_at: Client, as_alice: Actor, lab: Environment, project: Project
+    alice_at: Client, charlie_at: Client, as_alice: Actor, notebook: Environment, project: Project
 ) -> None:
-    row = settle(environment_stop(actor=as_alice, environment=lab))
+    row = settle(environment_stop(actor=as_alice, environment=notebook))
     assert alice_at.get(entrance(row)).headers["Location"] == at("environment", project, row.pk)
     assert Environment.objects.get().state == "suspended"  # by a person, so it stays
     EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
@@ -244,12 +244,14 @@ def test_opening_it_starts_what_was_stopped_for_want_of_use_alone(
     assert there.startswith(f"https://{row.label}.apps.test/.gpuaas/enter")
 
 
-def test_a_failed_one_says_what_it_keeps(alice_at: Client, as_alice: Actor, lab: Environment) -> None:
-    Environment.objects.filter(pk=lab.pk).update(state="failed", failure="the image is not there", gpus=1)
-    page = at("environment", lab.project, lab.pk)
+def test_a_failed_one_says_what_it_keeps(alice_at: Client, as_alice: Actor, notebook: Environment) -> None:
+    Environment.objects.filter(pk=notebook.pk).update(
+        state="failed", failure="the image is not there", gpus=1
+    )
+    page = at("environment", notebook.project, notebook.pk)
     shown = words(alice_at.get(page))
     assert "The image is not there. It keeps its GPUs, vCPUs and memory until it is stopped." in shown
-    environment_stop(actor=as_alice, environment=Environment.objects.get(pk=lab.pk))
+    environment_stop(actor=as_alice, environment=Environment.objects.get(pk=notebook.pk))
     assert "until it is stopped" not in words(alice_at.get(page))
 
 
@@ -261,9 +263,9 @@ def test_one_that_never_ran_has_nothing_in_memory(alice_at: Client, as_alice: Ac
 
 @override_settings(DOOR_DOMAIN="apps.test")
 def test_where_there_is_no_room_the_page_says_so(
-    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+    alice_at: Client, as_alice: Actor, notebook: Environment, room: Workspace, project: Project
 ) -> None:
-    row = settle(environment_stop(actor=as_alice, environment=lab))
+    row = settle(environment_stop(actor=as_alice, environment=notebook))
     EnvironmentUse.objects.filter(pk=row.pk).update(stopped_at=now())
     environment_ready(as_alice, room, "other", gpus=2)
     answer = alice_at.get(entrance(row))
@@ -271,20 +273,20 @@ def test_where_there_is_no_room_the_page_says_so(
     assert any("0 are free" in str(each) for each in get_messages(answer.wsgi_request))
 
 
-def test_its_log_is_fetched_and_shown(alice_at: Client, lab: Environment, project: Project) -> None:
-    page = at("environment", project, lab.pk)
+def test_its_log_is_fetched_and_shown(alice_at: Client, notebook: Environment, project: Project) -> None:
+    page = at("environment", project, notebook.pk)
     assert "Not available: nobody has fetched it yet" in words(alice_at.get(page))
-    assert alice_at.post(at("environment_log", project, lab.pk)).status_code == 302
+    assert alice_at.post(at("environment_log", project, notebook.pk)).status_code == 302
     assert "The portal is fetching the log" in words(alice_at.get(page))
-    log_fetch(lab.pk)
+    log_fetch(notebook.pk)
     assert "listening at port 8888" in words(alice_at.get(page))
 
 
 def test_with_its_workspace_asleep_it_cannot_be_started(
-    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+    alice_at: Client, as_alice: Actor, notebook: Environment, room: Workspace, project: Project
 ) -> None:
     workspace_suspend(actor=as_alice, workspace=room)
-    row = settle(lab)
+    row = settle(notebook)
     shown = words(alice_at.get(at("environment", project, row.pk)))
     assert f"Its workspace {room.name} is suspending." in shown
     refused = alice_at.post(at("environment_start", project, row.pk))
@@ -299,25 +301,25 @@ def test_a_site_without_them_says_so(alice_at: Client, room: Workspace, project:
 
 
 def test_a_viewer_sees_and_runs_nothing(
-    dora: User, lab: Environment, project: Project, charlie_at: Client
+    dora: User, notebook: Environment, project: Project, charlie_at: Client
 ) -> None:
     dora_at = signed_in(dora)
-    page = words(dora_at.get(at("environment", project, lab.pk)))
+    page = words(dora_at.get(at("environment", project, notebook.pk)))
     assert "lab" in words(dora_at.get(at("environments", project)))
     assert "Stop environment" not in page
     assert "port-forward" not in page
     for name in ("start", "stop", "restart", "keep", "idle", "clone", "delete", "log"):
-        address = at(f"environment_{name}", project, lab.pk)
+        address = at(f"environment_{name}", project, notebook.pk)
         assert dora_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 403
         assert charlie_at.post(address, {"confirm_name": "lab", "name": "x"}).status_code == 404
     assert dora_at.get(at("environment_new", project)).status_code == 403
     for name in ("environments", "environment_new"):
         assert charlie_at.get(at(name, project)).status_code == 404
-    assert charlie_at.get(at("environment", project, lab.pk)).status_code == 404
+    assert charlie_at.get(at("environment", project, notebook.pk)).status_code == 404
 
 
 def test_lists_cost_the_same_at_any_length(
-    alice_at: Client, as_alice: Actor, lab: Environment, room: Workspace, project: Project
+    alice_at: Client, as_alice: Actor, notebook: Environment, room: Workspace, project: Project
 ) -> None:
     def queries() -> int:
         with CaptureQueriesContext(
@@ -369,7 +371,7 @@ def test_tenants_find_no_pages_of_operators(alice_at: Client, room: Workspace) -
         assert alice_at.get(reverse(f"frontend:{name}", args=args)).status_code == 404
 
 
-def test_all_mistakes_are_named_at_once(alice_at: Client, lab: Environment, project: Project) -> None:
+def test_all_mistakes_are_named_at_once(alice_at: Client, notebook: Environment, project: Project) -> None:
     """Those that cannot be read, and those that the service finds."""
     mistakes = {
         "gpus": "3",
@@ -381,9 +383,9 @@ def test_all_mistakes_are_named_at_once(alice_at: Client, lab: Environment, proj
         "parameters.folder": "a\x00b",
     }
     url = at("environment_order", project, kind().slug)
-    form = alice_at.post(url, order(lab.workspace, **mistakes)).context["form"]
+    form = alice_at.post(url, order(notebook.workspace, **mistakes)).context["form"]
     assert set(form.errors) == {*mistakes, "name"}  # lab is taken
-    nowhere = alice_at.post(url, order(lab.workspace, name="No", gpus="-1", workspace="x"))
+    nowhere = alice_at.post(url, order(notebook.workspace, name="No", gpus="-1", workspace="x"))
     assert set(nowhere.context["form"].errors) == {"name", "gpus", "workspace"}
 
 
