@@ -53,8 +53,15 @@ RIG_ROOMS = {
     "cluster-api-openstack": "cluster-api",
     "openshift-bare-metal": "bare-metal",
 }
-# What of the room openstack makes clusters: machines that boot by the dozen, in a room of their own.
-OF_CLUSTERS = ("tests/clusters/", "tests/contracts/clusters/", "tests/providers/openstack_clusters/")
+# What of a room takes as long as all the rest of it, and is a room of its own: clusters of machines that boot by the dozen, and a
+# browser that follows every link.
+PARTED = {
+    "openstack": (
+        "openstack-clusters",
+        ("tests/clusters/", "tests/contracts/clusters/", "tests/providers/openstack_clusters/"),
+    ),
+    "browser": ("browser-crawler", ("tests/frontend/pages/test_crawler.py",)),
+}
 # What the tests of the fast tier share, by fixture or mark.
 SHARED = {"lab": "kubernetes", "chromium": "browser", "browser": "browser"}
 
@@ -242,9 +249,8 @@ def part_of(room: str, asked: Iterable[str]) -> str:
 def placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str] = ()) -> Place:
     """asked: names of the fixtures, direct or not, and of the marks. rigs: the drivers that it is parametrized with."""
     place = _placed(nodeid, asked, rigs)
-    if place.room == "openstack" and nodeid.startswith(OF_CLUSTERS):
-        return Place("openstack-clusters", place.reason)
-    return place
+    room, starts = PARTED.get(place.room, ("", ()))
+    return Place(room, place.reason) if nodeid.startswith(starts) else place
 
 
 def _placed(nodeid: str, asked: Iterable[str], rigs: Iterable[str]) -> Place:

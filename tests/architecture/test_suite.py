@@ -160,6 +160,7 @@ QUOTA = "tests/contracts/test_quota.py::test_what_was_not_bought_is_refused"
             "openstack-clusters",
         ),
         ("tests/billing/test_any.py::test_new", ["own_openstack_lab"], [], "openstack-own"),
+        ("tests/frontend/pages/test_crawler.py::test_it", ["chromium"], [], "browser-crawler"),
         (f"{QUOTA}[real-pods]", ["rig", "lab"], ["real-pods"], "node"),
         (
             "tests/contracts/clusters/test_life.py::test_it",
